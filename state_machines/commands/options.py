@@ -1,0 +1,89 @@
+"""Options that several commands share: policies, the scope's flags, where messages and progress go."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from attrs import fields
+from rich.console import Console
+
+from protocol.policy import Policy, PolicyError
+from protocol.policy import parse as parse_policy
+from protocol.scope import FAULTS, Scope
+from protocol.scope import parse as parse_scope
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SIZES = {
+    "groups": "prompt groups",
+    "siblings": "siblings in a group",
+    "attempts": "attempts of a sibling before its group is dropped",
+    "snapshots": "snapshots",
+}
+
+
+class PolicyType(click.ParamType):
+    """A named policy, axis=value pairs, or a policy of the user's own as module:object."""
+
+    name = "policy"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
+        if isinstance(value, Policy):
+            return value
+        try:
+            return load_policy(value)
+        except PolicyError as error:
+            self.fail(str(error), param, ctx)
+
+
+def load_policy(text: str) -> Policy:
+    """Return the policy of a name, of axis=value pairs, or of `module:object`. Raises PolicyError."""
+    module_name, colon, attribute = text.partition(":")
+    if not colon:
+        return parse_policy(text)
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except Exception as error:
+        raise PolicyError(f"{text} cannot be loaded: {error}") from None
+    if not isinstance(found, Policy):
+        raise PolicyError(f"{text} is a {type(found).__name__}, not a protocol.Policy")
+    return found
+
+
+POLICY = PolicyType()
+
+
+def scope_options(command: F) -> F:
+    """Add one flag for every bound of a scope, and `--scope` for several at once. The command gets `scope: Scope`."""
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        base = parse_scope(kwargs.pop("scope_text") or "")
+        given = {f.name: kwargs.pop(f.name) for f in fields(Scope)}
+        sizes = base.sizes() | {name: value for name, value in given.items() if value is not None}
+        return command(*args, scope=Scope(**sizes), **kwargs)
+
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    defaults = Scope()
+    for field in reversed(fields(Scope)):
+        text = SIZES.get(field.name) or FAULTS[field.name]
+        default = getattr(defaults, field.name)
+        flag = f"--{field.name.replace('_', '-')}"
+        decorate = click.option(flag, field.name, type=int, metavar="N", help=f"{text} [{default}]")
+        wrapped = decorate(wrapped)
+    decorate = click.option("--scope", "scope_text", metavar="BOUND=N,…", help="several bounds at once")
+    return decorate(wrapped)  # type: ignore[return-value]
+
+
+def console() -> Console:
+    """Return the console for progress and messages: standard error, without colour when it is not a terminal."""
+    return Console(stderr=True, highlight=False)
+
+
+def out() -> Console:
+    """Return the console for results: standard output, plain when it is not a terminal."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())

@@ -1,0 +1,69 @@
+"""Replaying a history: every state it goes through, and the first verdict it meets."""
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from protocol.events import Event
+from protocol.policy import Policy
+from protocol.scope import Scope
+from protocol.state import System, initial
+from protocol.system import IllegalEvent, broken, step
+from state_machines.trace import Trace, TraceError
+from state_machines.verdict import Judge, Verdict
+
+
+@frozen
+class Replay:
+    """What a history does.
+
+    `states[i]` is the system before `events[i]`, so there is one state more than events. `verdict` is the first broken
+    property and `at` the number of events after which it was broken; both None when nothing broke.
+    """
+
+    policy: Policy
+    scope: Scope
+    events: tuple[Event, ...]
+    states: tuple[System, ...]
+    verdict: Verdict | None
+    at: int | None
+
+
+def replay(policy: Policy, scope: Scope, events: Iterable[Event], judge: Judge | None = None) -> Replay:
+    """Run `events` from the initial system. Raises TraceError with the event's number for an illegal one.
+
+    All events run, also those after the first violation. Raises `recovery.Unknown` when a state cannot be decided.
+    """
+    events = tuple(events)
+    judge = judge or Judge()
+    states = [initial(policy, scope)]
+    verdict, at = judge.state(states[0]), 0
+    for number, event in enumerate(events, 1):
+        try:
+            states.append(step(states[-1], event))
+        except IllegalEvent as error:
+            raise TraceError(f"event {number}: {error}") from None
+        if verdict is None:
+            verdict, at = judge.step(states[-2], event, states[-1]), number
+    return Replay(policy, scope, events, tuple(states), verdict, at if verdict is not None else None)
+
+
+def replay_trace(trace: Trace, policy: Policy | None = None, judge: Judge | None = None) -> Replay:
+    """Replay a trace under its own policy or under another one.
+
+    Under another policy an event that cannot happen there is left out: the histories stay comparable. The events of
+    the replay are those that happened.
+    """
+    if policy is None or policy == trace.policy:
+        return replay(trace.policy, trace.scope, trace.events, judge)
+    return replay(policy, trace.scope, possible(policy, trace.scope, trace.events), judge)
+
+
+def possible(policy: Policy, scope: Scope, events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return the events of a history that can happen under `policy`, in order, leaving out the others."""
+    system, kept = initial(policy, scope), []
+    for event in events:
+        if broken(system, event) is None:
+            system = step(system, event)
+            kept.append(event)
+    return tuple(kept)
