@@ -39,7 +39,9 @@ class Event:
         for field in fields(type(self)):
             value = getattr(self, field.name)
             if value is not None:
-                out[field.name] = value.value if isinstance(value, Enum) else value if isinstance(value, int) else str(value)
+                out[field.name] = (
+                    value.value if isinstance(value, Enum) else value if isinstance(value, int) else str(value)
+                )
         return out
 
     def __str__(self) -> str:
@@ -282,7 +284,7 @@ def from_json(data: object) -> Event:
     known = {field.name: field for field in fields(kind)}
     extra = set(data) - set(known) - {"event"}
     if extra:
-        raise EventError(f"unknown key {sorted(map(str, extra))[0]!r} in event {kind.name!r}")
+        raise EventError(f"unknown key {min(map(str, extra))!r} in event {kind.name!r}")
     values: dict[str, Any] = {}
     for name in known:
         if name in data:
@@ -294,16 +296,16 @@ def from_json(data: object) -> Event:
 
 def read_attempt(text: object) -> Attempt:
     """Return the attempt written as `p0_g1/0`. Raises EventError."""
-    try:
-        if not isinstance(text, str):
-            raise ValueError
-        rollout, slash, index = text.rpartition("/")
-        locate(rollout)
-        if not slash or not index.isdecimal() or len(text) > 64:
-            raise ValueError
-        return Attempt(rollout, int(index))
-    except ValueError:
-        raise EventError(f"{text!r} is not an attempt of the form p0_g1/0") from None
+    if isinstance(text, str) and len(text) <= 64:
+        rollout, _, index = text.rpartition("/")
+        try:
+            locate(rollout)
+        except ValueError:
+            pass
+        else:
+            if index.isascii() and index.isdecimal():
+                return Attempt(rollout, int(index))
+    raise EventError(f"{text!r:.80} is not an attempt of the form p0_g1/0")
 
 
 def _read_call(text: object) -> Call:

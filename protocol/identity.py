@@ -58,9 +58,13 @@ def rollout_id(group: int, sibling: int) -> str:
 def locate(rollout: str) -> tuple[int, int]:
     """Return `(group, sibling)` of a logical id made by `rollout_id`. Raises ValueError for any other text."""
     group, separator, sibling = rollout.removeprefix("p").partition("_g")
-    if not (rollout.startswith("p") and separator and group.isdecimal() and sibling.isdecimal()):
+    if not (rollout.startswith("p") and separator and _number(group) and _number(sibling)):
         raise ValueError(f"{rollout!r} is not a rollout id of the form p<group>_g<sibling>")
     return int(group), int(sibling)
+
+
+def _number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and text == str(int(text))
 
 
 def digest(result: object) -> str:
@@ -85,12 +89,12 @@ def receipt_for(attempt: Attempt, result: object, generation: int = 1) -> Receip
 
 def _identity(result: Any, sha: str) -> str:
     """The result's `id`, else its `response.id`, else the digest; 1 to 512 characters."""
-    candidates = [sha]
+    candidates: list[Any] = [sha]
     if isinstance(result, Mapping):
         response = result.get("response")
         nested = response.get("id") if isinstance(response, Mapping) else None
         candidates = [result.get("id"), nested, sha]
-    return next(c for c in candidates if isinstance(c, str) and 1 <= len(c) <= IDENTITY_LIMIT)
+    return next((c for c in candidates if isinstance(c, str) and 1 <= len(c) <= IDENTITY_LIMIT), sha)
 
 
 @lru_cache(maxsize=4096)

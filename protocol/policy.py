@@ -5,9 +5,9 @@ Each axis is an enum whose values are the words used on the command line, in tra
 """
 
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
-from attrs import Attribute, evolve, fields, frozen
+from attrs import evolve, frozen
 
 
 class Granularity(Enum):
@@ -111,7 +111,8 @@ class Policy:
 
     def with_axes(self, values: dict[str, str]) -> "Policy":
         """Return this policy with some axes changed. Raises PolicyError for an unknown axis or value."""
-        return evolve(self, **{name: _parse(name, value) for name, value in values.items()})
+        changed: dict[str, Any] = {name: _parse(name, value) for name, value in values.items()}
+        return evolve(self, **changed)
 
 
 class PolicyError(ValueError):
@@ -203,13 +204,9 @@ def spell(policy: Policy) -> str:
 def _parse(name: str, value: str) -> Enum:
     if name not in AXES:
         raise PolicyError(f"no policy axis is called {name!r}; the axes are {', '.join(AXES)}")
-    axis: type[Enum] = next(a.type for a in _attributes() if a.name == name)
+    axis: type[Enum] = type(getattr(Policy(), name))
     try:
         return axis(value)
     except ValueError:
         values = ", ".join(member.value for member in axis)
         raise PolicyError(f"{name}={value} is not a policy: {name} is one of {values}") from None
-
-
-def _attributes() -> tuple[Attribute, ...]:  # type: ignore[type-arg]
-    return tuple(fields(Policy))

@@ -1,8 +1,8 @@
 """What must hold: when Gym is ready, when everything is settled, which cause strands it, and what is never safe.
 
-`ready`, `settled` and `committing` are the goals of liveness properties; `state_machines.recovery` decides whether they can
-be reached. `cause` names the mechanism of a state from which `ready` cannot be reached. `unsafe` compares a state with
-the one before it.
+`ready`, `settled` and `committed` are the goals of liveness properties; `state_machines.recovery` decides whether they
+can be reached. `cause` names the mechanism of a state from which `ready` cannot be reached. `unsafe` compares a state
+with the one before it.
 """
 
 from collections.abc import Iterable
@@ -132,7 +132,7 @@ def commits_in_time(event: Event) -> bool:
 
 
 def culprits(system: System) -> tuple[Attempt, ...]:
-    """Return the attempts that keep a stranded Gym from ready: un-ACKed results that nobody owes, else given-up runs."""
+    """Return what keeps a stranded Gym from ready: the un-ACKed results that nobody owes, else the given-up runs."""
     owed = {receipt.attempt for receipt in system.trainer.outbox}
     held = [a for a, e in system.gym.executions if e.state is State.COMPLETED and a not in owed]
     if held:

@@ -19,7 +19,7 @@ def may_restart(system: System, event: Event) -> str | None:
 
 
 def restart_gym(system: System, event: Event) -> System:
-    """Gym comes back empty; every open connection ends. A trainer that adopts drops the debts that Gym has forgotten."""
+    """Gym comes back empty; every open connection ends. A trainer that adopts drops debts that Gym has forgotten."""
     system = absorb(system, g.restart(system.gym)).spend(Fault.GYM_RESTART)
     if system.policy.restart is Restart.ADOPT:
         system = system.replace(trainer=system.trainer.replace(outbox=()))

@@ -35,7 +35,7 @@ from protocol.scope import Fault
 from protocol.snapshot import Step
 from protocol.state import System, absorb, dispatch, send
 from protocol.trainer import GIVEN_UP, GroupStatus, Seen
-from protocol.wire import REPLIES, Call, Kind
+from protocol.wire import REPLIES, Kind
 
 RETIRE_PHASES = LEGAL[RETIRE][0]
 LIVE = frozenset({State.RUNNING, State.PARK_REQUESTED})
@@ -197,7 +197,7 @@ def _answered(system: System, attempt: Attempt, kind: Kind) -> System:
 
 
 def _fetches(system: System, attempt: Attempt) -> bool:
-    """Whether the trainer asks for the receipt: of a result it still wants, or of one it will acknowledge though late."""
+    """Whether the trainer asks for the receipt: of a result it wants, or of one it will acknowledge though late."""
     entry = system.trainer.entry(attempt)
     if entry is None:
         return False

@@ -225,7 +225,9 @@ def attempt_fails(trainer: Trainer, policy: Policy, bound: int, attempt: Attempt
     siblings = list(group.siblings)
     for i in touched:
         siblings[i] = _give_up(siblings[i], retry=not dropped)
-    before = {i: len(group.siblings[i]) - 1 for i in touched if group.siblings[i][-1].status is not AttemptStatus.SEALED}
+    before = {
+        i: len(group.siblings[i]) - 1 for i in touched if group.siblings[i][-1].status is not AttemptStatus.SEALED
+    }
     status = GroupStatus.DROPPED if dropped else GroupStatus.GENERATING
     trainer = _with_group(trainer, g, Group(status, tuple(siblings)))
     return _retire_later(trainer, policy, [Attempt(rollout_id(g, i), index) for i, index in before.items()])

@@ -47,7 +47,11 @@ def found_by(seed: int | None, how: str) -> dict[str, str | int]:
     out: dict[str, str | int] = {"how": how}
     if seed is not None:
         out["seed"] = seed
-    return out | {"stranded": _version("stranded"), "hypothesis": _version("hypothesis"), "python": platform.python_version()}
+    return out | {
+        "stranded": _version("stranded"),
+        "hypothesis": _version("hypothesis"),
+        "python": platform.python_version(),
+    }
 
 
 def _version(package: str) -> str:
@@ -85,16 +89,17 @@ def write(path: Path, text: str) -> Path:
     """Write a file so that no reader ever sees half of it, and return `path`. Raises TraceError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
+            temporary.chmod(0o644)
+            temporary.replace(path)
         except BaseException:
-            os.unlink(temporary)
+            temporary.unlink()
             raise
     except OSError as error:
         raise TraceError(f"{path} cannot be written: {error.strerror or error}") from None
@@ -182,7 +187,7 @@ def _verdict(data: object) -> Verdict | None:
         raise TraceError("verdict is not an object with property and cause")
     try:
         return _converter.structure(data, Verdict)
-    except Exception:
+    except (cattrs.BaseValidationError, cattrs.errors.ForbiddenExtraKeysError):
         raise TraceError("verdict is not an object with property and cause") from None
 
 

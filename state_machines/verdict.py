@@ -4,6 +4,7 @@ A history ends at its first violation. A verdict is a pair of words, `(property,
 are different findings, each with an exception type of its own, because Hypothesis tells failures apart by type.
 """
 
+import builtins
 from functools import cache
 
 from attrs import frozen
@@ -17,17 +18,17 @@ from state_machines.recovery import SystemRecovery, Unknown
 
 @frozen(order=True)
 class Verdict:
-    """A broken property and its cause, as words: `recoverable` by `lost_reply`. A safety property's cause is its name."""
+    """A broken property and its cause, as words. The cause of a broken safety property is the property's name."""
 
     property: str
     cause: str
 
-    @property
+    @builtins.property
     def word(self) -> str:
         """What the state is called: stranded, blocked, closed, unfair, diverged or unsafe."""
         return WORDS.get(self.property, "unsafe")
 
-    @property
+    @builtins.property
     def sentence(self) -> str:
         """The cause in one sentence."""
         try:
@@ -67,8 +68,8 @@ def finding_type(verdict: Verdict) -> type[Finding]:
 class Judge:
     """Decides states and steps of one policy and scope, and remembers what it decided.
 
-    `state(system)` returns the broken liveness property of a state, or None; `step(before, event, after)` the broken safety
-    property first. Both raise `recovery.Unknown` when the answer needs more states than `limit`: never a guess.
+    `state` returns the broken liveness property of a state, or None; `step` looks for a broken safety property first.
+    Both raise `recovery.Unknown` when the answer needs more states than `limit`: never a guess.
     """
 
     def __init__(self, limit: int = 2_000_000) -> None:

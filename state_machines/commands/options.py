@@ -24,7 +24,7 @@ SIZES = {
 }
 
 
-class PolicyType(click.ParamType):
+class PolicyType(click.ParamType[Policy]):
     """A named policy, axis=value pairs, or a policy of the user's own as module:object."""
 
     name = "policy"
@@ -47,7 +47,7 @@ def load_policy(text: str) -> Policy:
         sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the user's module raises is the user's to see
         raise PolicyError(f"{text} cannot be loaded: {error}") from None
     if not isinstance(found, Policy):
         raise PolicyError(f"{text} is a {type(found).__name__}, not a protocol.Policy")

@@ -1,0 +1,1 @@
+"""The pytest side of `stranded`: options, profiles, the suite of named policies."""
