@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import fields
@@ -16,6 +16,11 @@ from protocol.scope import parse as parse_scope
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Policy]
+else:  # click before 8.4 has no generic ParamType
+    _ParamType = click.ParamType
+
 SIZES = {
     "groups": "prompt groups",
     "siblings": "siblings in a group",
@@ -24,7 +29,7 @@ SIZES = {
 }
 
 
-class PolicyType(click.ParamType[Policy]):
+class PolicyType(_ParamType):
     """A named policy, axis=value pairs, or a policy of the user's own as module:object."""
 
     name = "policy"
