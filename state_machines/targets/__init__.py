@@ -1,1 +1,27 @@
-"""What a history can run on: the model, or a Gym at the other end of a socket."""
+"""What a history can run on: the model, and a Gym that speaks HTTP (docs/live.md)."""
+
+from state_machines.targets.base import (
+    Difference,
+    Divergence,
+    ModelTarget,
+    Observation,
+    Target,
+    TargetError,
+    TargetStopped,
+    check,
+    follow,
+    observation_of,
+)
+
+__all__ = [
+    "Difference",
+    "Divergence",
+    "ModelTarget",
+    "Observation",
+    "Target",
+    "TargetError",
+    "TargetStopped",
+    "check",
+    "follow",
+    "observation_of",
+]
