@@ -5,7 +5,7 @@ state has a glyph of its own, so that nothing is said by colour alone.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from attrs import frozen
@@ -75,10 +75,10 @@ def picture(replay: Replay, *, width: int = 80, further: bool = False) -> Text:
     if further:
         longer, own, end = extended(replay)
         used = view(longer, own)
-        out.append_text(_wrapped("\nThen, if everything goes well from there:", width, ""))
+        out.append_text(wrapped("\nThen, if everything goes well from there:", width, ""))
         out.append_text(lanes(used, width, own))
-        out.append_text(_wrapped(f"\n{end}.", width, "bold"))
-    out.append_text(_legend(used, width))
+        out.append_text(wrapped(f"\n{end}.", width, "bold"))
+    out.append_text(legend([used], width))
     return out
 
 
@@ -87,12 +87,21 @@ def plain(text: str) -> str:
     return text.translate(ASCII)
 
 
-def lanes(seen: View, width: int, start: int = 0) -> Text:
-    """Return the lanes alone, from the event at `start` on."""
+def show(console: Console, text: Text) -> None:
+    """Print a picture, in ASCII where the output can write nothing else."""
+    if not console.encoding.lower().startswith("utf"):
+        text = Text(plain(text.plain).encode("ascii", "replace").decode())
+    text.rstrip()
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def lanes(seen: View, width: int, start: int = 0, labels: Sequence[str] | None = None) -> Text:
+    """Return the lanes alone, from the event at `start` on. `labels` name the columns, by default 1, 2, 3…"""
+    labels = labels or [str(i + 1) for i in range(len(seen.replay.events))]
     out = Text()
-    for band in bands(seen, width, start):
+    for band in bands(seen, width, start, labels):
         out.append("\n")
-        for line in _band(seen, band, width, start):
+        for line in _band(seen, band, width, start, labels):
             out.append_text(line)
             out.append("\n")
     return out
@@ -103,17 +112,17 @@ def _title(replay: Replay, width: int) -> Text:
     word = "no event" if not count else "1 event" if count == 1 else f"{count} events"
     head = "no finding" if replay.verdict is None else str(replay.verdict)
     after = "" if replay.at in (None, count) else f", broken after {replay.at}"
-    return _wrapped(f"{head}  ({spell(replay.policy)}, {word}{after})", width, "bold")
+    return wrapped(f"{head}  ({spell(replay.policy)}, {word}{after})", width, "bold")
 
 
-def bands(seen: View, width: int, start: int = 0) -> list[list[Column]]:
+def bands(seen: View, width: int, start: int, labels: Sequence[str]) -> list[list[Column]]:
     """Return the columns of each band: as many events as fit, each as wide as its widest word and one glyph."""
     room = width - _margin(seen)
     out: list[list[Column]] = [[]]
     used = 0
     for i in range(start, len(seen.replay.events)):
         words = max(len(lane.cells[i].word) for lane in seen.lanes)
-        wide = min(max(words, len(str(i + 1))) + 2, room)
+        wide = min(max(words, len(labels[i])) + 2, room)
         if used + wide > room and out[-1]:
             out.append([])
             used = 0
@@ -138,9 +147,9 @@ def _margin(seen: View) -> int:
     return max(len(lane.name) for lane in seen.lanes) + LANE_GAP
 
 
-def _band(seen: View, band: list[Column], width: int, start: int) -> Iterator[Text]:
+def _band(seen: View, band: list[Column], width: int, start: int, labels: Sequence[str]) -> Iterator[Text]:
     margin = _margin(seen)
-    numbers = "".join(str(column.index + 1).ljust(column.width) for column in band)
+    numbers = "".join(labels[column.index].ljust(column.width) for column in band)
     yield Text((" " * margin + numbers).rstrip(), style="dim")
     last = band[-1].index == len(seen.replay.events) - 1
     rollout = None
@@ -196,10 +205,10 @@ def _ending(replay: Replay, width: int) -> Text:
     out = Text()
     if replay.verdict is not None:
         word, sentence = replay.verdict.word.upper(), replay.verdict.sentence
-        out.append_text(_wrapped(f"{word}: {sentence}.", width, "bold red"))
+        out.append_text(wrapped(f"{word}: {sentence}.", width, "bold red"))
     else:
-        out.append_text(_wrapped(FINE, width, "bold green"))
-    out.append_text(_wrapped(left(replay), width, ""))
+        out.append_text(wrapped(FINE, width, "bold green"))
+    out.append_text(wrapped(left(replay), width, ""))
     return out
 
 
@@ -215,14 +224,15 @@ def left(replay: Replay) -> str:
     return f"{sentence} In the end, even if all else goes well: {names(end)}."
 
 
-def _legend(seen: View, width: int) -> Text:
-    """The glyphs that this picture uses, and nothing else."""
-    used = {cell.mark for lane in seen.lanes for cell in lane.cells}
-    lost = any(cell.lost for lane in seen.lanes for cell in lane.cells)
+def legend(seen: Sequence[View], width: int) -> Text:
+    """Return the glyphs that these pictures use, and no others."""
+    cells = [cell for one in seen for lane in one.lanes for cell in lane.cells]
+    used = {cell.mark for cell in cells}
+    lost = any(cell.lost for cell in cells)
     items = [(GLYPHS[m][0] * 2, MARKS[m], GLYPHS[m][2]) for m in MARKS if m in used and m is not Mark.BUSY]
     if lost:
         items.append(("✗", "failed or lost", LOST_STYLE))
-    if any(cell.word.endswith("→RL") for lane in seen.lanes for cell in lane.cells):
+    if any(cell.word.endswith("→RL") for cell in cells):
         items.append(("→RL", "its answer reaches RL", ""))
     out, used_width = Text(), 0
     for glyph, text, style in items:
@@ -240,13 +250,14 @@ def _legend(seen: View, width: int) -> Text:
     return out
 
 
-def _wrapped(sentence: str, width: int, style: str) -> Text:
-    out, line = Text(), ""
+def wrapped(sentence: str, width: int, style: str, indent: int = 0) -> Text:
+    """Return a sentence in lines of at most `width`, and a line's end. Later lines are indented twice as far."""
+    out, line = Text(), " " * indent
     for word in sentence.split(" "):
-        if line and len(line) + 1 + len(word) > width:
+        if line.strip() and len(line) + 1 + len(word) > width:
             out.append(line + "\n", style=style)
-            line = word
+            line = " " * (2 * indent) + word
         else:
-            line = f"{line} {word}" if line else word
+            line = f"{line} {word}" if line.strip() else line + word
     out.append(line + "\n", style=style)
     return out

@@ -1,0 +1,63 @@
+"""`stranded compare`: one history under two or more policies."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from state_machines.commands.options import load_policy, out
+from state_machines.report.compare import Comparison, Side, split_policies, text
+from state_machines.report.compare import compare as compared
+from state_machines.report.text import show
+from state_machines.trace import load
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--policies",
+    default="sibling,prompt_group",
+    show_default=True,
+    metavar="POLICY,POLICY…",
+    help="names, names with axis=value pairs after them, or module:object",
+)
+@click.option("--json", "as_json", is_flag=True, help="one JSON object instead of timelines")
+def compare(file: Path, policies: str, as_json: bool) -> int:
+    """Show the history in FILE under several policies: the first difference, each snapshot, who is left un-ACKed.
+
+    What a policy cannot do is left out; each history then goes on with what happens by itself when all goes well.
+    """
+    trace = load(file)
+    names = split_policies(policies)
+    if len(set(names)) < 2:
+        raise click.UsageError("--policies needs two policies or more, with commas between them")
+    comparison = compared(trace.events, trace.scope, [(name, load_policy(name)) for name in names])
+    if as_json:
+        click.echo(json.dumps(to_json(comparison), indent=1))
+        return 0
+    console = out()
+    show(console, text(comparison, width=min(console.width, 100) if console.is_terminal else 80))
+    return 0
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as data. Events of a side are those of the file that can happen there."""
+    first = comparison.first
+    return {
+        "first_difference": None if first is None else {"event": first.label, "effects": list(first.effects)},
+        "policies": [_side(side) for side in comparison.sides],
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    verdict = side.seen.replay.verdict
+    return {
+        "policy": side.name,
+        "events": [event.to_json() for event in side.replay.events],
+        "left_out": [{"event": event.to_json(), "number": n, "why": why} for n, event, why in side.left_out],
+        "then": [event.to_json() for event in side.seen.replay.events[side.own :]],
+        "verdict": None if verdict is None else {"property": verdict.property, "cause": verdict.cause},
+        "snapshots": list(side.snapshots),
+        "left_unacknowledged": [str(attempt) for attempt in side.seen.left],
+    }

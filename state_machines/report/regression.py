@@ -1,0 +1,75 @@
+"""A history as a regression test: a small, complete module that passes only when the history no longer fails."""
+
+import keyword
+import pprint
+import re
+from typing import Final
+
+from protocol.policy import spell
+from state_machines.trace import Trace, to_json
+
+MODULE: Final = '''"""A regression test made by `stranded show FILE --format pytest`: a history that must not fail any more.
+
+It replays the history on POLICY: a policy's name, axis=value pairs, or a policy of your own as module:object. With
+TARGET, a Gym's URL, it also runs the very same history there and fails where that Gym does something else. Events that
+cannot happen under POLICY are left out, as `stranded replay` does.
+"""
+
+import os
+
+from state_machines.report.regression import failure
+
+POLICY = os.environ.get("STRANDED_POLICY", {policy!r})
+TARGET = os.environ.get("STRANDED_TARGET", "")
+
+TRACE = {trace}
+
+
+def test_{name}():
+    """{about}"""
+    assert failure(TRACE, policy=POLICY, target=TARGET) is None
+'''
+
+
+def module(trace: Trace) -> str:
+    """Return the test module of a trace, as text. Nothing that the trace says becomes code."""
+    words = "finding" if trace.verdict is None else f"{trace.verdict.word}_{trace.verdict.cause}"
+    name = re.sub(r"\W+", "_", words, flags=re.ASCII).strip("_").lower()[:60] or "finding"
+    if keyword.iskeyword(name):
+        name = f"{name}_"
+    sentence = "The history stays without a finding."
+    if trace.verdict is not None and trace.verdict.sentence != trace.verdict.cause:
+        known = trace.verdict.sentence
+        sentence = f"{trace.verdict.word.capitalize()}: {known}."
+    literal = pprint.pformat(to_json(trace), width=100, sort_dicts=False)
+    about = "\n    ".join(_lines(sentence, 100))
+    return MODULE.format(policy=spell(trace.policy), trace=literal, name=f"{name}_is_repaired", about=about)
+
+
+def failure(trace: object, *, policy: str = "", target: str = "") -> str | None:
+    """Return what is still wrong with a history, as text with its timeline, or None when it no longer fails.
+
+    `trace` is a trace file's object, `policy` and `target` are as on the command line; an empty policy is the trace's
+    own. Raises TraceError, PolicyError and TargetError for what cannot be used, and `recovery.Unknown` for what cannot
+    be decided: neither passes.
+    """
+    from state_machines.commands.options import load_policy  # noqa: PLC0415 - a test module needs no command line
+    from state_machines.replay import replay_trace  # noqa: PLC0415
+    from state_machines.report.text import timeline  # noqa: PLC0415
+    from state_machines.trace import from_data  # noqa: PLC0415
+
+    read = from_data(trace)
+    chosen = load_policy(policy) if policy else read.policy
+    run = replay_trace(read, chosen)
+    if run.verdict is not None:
+        return f"the history still fails under {spell(chosen)}\n\n{timeline(run)}"
+    return _on_target(target, run) if target else None
+
+
+def _lines(sentence: str, width: int) -> list[str]:
+    lines = [""]
+    for word in sentence.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
