@@ -1,0 +1,106 @@
+"""One shard: the piece of a campaign that one worker runs, and what comes out of it.
+
+Both cross processes and machines as JSON texts: a worker gets a shard's text and returns an outcome's.
+"""
+
+import hashlib
+import json
+import os
+import socket
+from typing import Any, Final
+
+from attrs import asdict, frozen
+
+from protocol.policy import Policy, spell
+from protocol.scope import Scope
+
+HUNT: Final = "hunt"
+PROVE: Final = "prove"
+MODEL: Final = "model"
+ROUND: Final = 200  # examples between two looks at the clock, for shards with a budget in seconds
+
+
+@frozen
+class Shard:
+    """A hunt with its own seed and a budget in examples or in seconds, or a proof of one scope."""
+
+    number: int
+    mode: str
+    policy: Policy
+    scope: Scope
+    target: str
+    seed: int
+    examples: int | None
+    seconds: float | None
+
+    def content(self) -> dict[str, Any]:
+        """Return everything that decides what the shard does, as JSON values."""
+        return {
+            "mode": self.mode,
+            "policy": self.policy.axes(),
+            "scope": self.scope.sizes(),
+            "target": self.target,
+            "seed": self.seed,
+            "examples": self.examples,
+            "seconds": self.seconds,
+        }
+
+    @property
+    def key(self) -> str:
+        """The shard's name in a store: the same for the same content, in every process."""
+        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()[:20]
+
+    @property
+    def title(self) -> str:
+        """The shard in a few words, for people and for test ids."""
+        words = [self.mode, spell(self.policy), f"#{self.number}"]
+        if self.target != MODEL:
+            words.insert(2, self.target)
+        return " ".join(words)
+
+    def to_json(self) -> str:
+        return json.dumps(self.content() | {"number": self.number})
+
+
+def from_json(text: str) -> Shard:
+    """Return the shard that `Shard.to_json` wrote."""
+    data = json.loads(text)
+    return Shard(**data | {"policy": Policy().with_axes(data["policy"]), "scope": Scope(**data["scope"])})
+
+
+@frozen
+class Found:
+    """A finding of a shard: its verdict as words, its length, and its trace as the JSON of a trace file."""
+
+    property: str
+    cause: str
+    length: int
+    trace: str
+
+
+@frozen
+class Outcome:
+    """What a shard did. `unknown` when a state could not be decided. `worker` is host and process."""
+
+    key: str
+    examples: int = 0
+    states: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    unknown: bool = False
+    findings: tuple[Found, ...] = ()
+    worker: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def outcome_from_json(text: str) -> Outcome:
+    """Return the outcome that `Outcome.to_json` wrote."""
+    data = json.loads(text)
+    return Outcome(**data | {"findings": tuple(Found(**found) for found in data["findings"])})
+
+
+def worker_name() -> str:
+    """Return host and process, to say who ran a shard."""
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -1,0 +1,60 @@
+"""`stranded diff`: what a nightly job asks in the morning."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from state_machines.campaign.diff import GONE, KNOWN, NEW, NOT_LOOKED_FOR, SHORTER, Change, compare
+from state_machines.campaign.store import StoreError, Summary, summary
+from state_machines.commands.options import out
+from state_machines.verdict import Verdict
+
+STYLES = {NEW: "bold red", GONE: "green", SHORTER: "yellow", NOT_LOOKED_FOR: "dim", KNOWN: "dim"}
+
+
+@click.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="one JSON object instead of a table")
+def diff(old: Path, new: Path, as_json: bool) -> int:
+    """Compare the campaigns in the stores OLD and NEW by cause: new, gone, shorter.
+
+    Exit codes: 0 nothing new, 1 a new cause, 2 a store that cannot be used, 3 nothing new, but NEW is not finished.
+    """
+    try:
+        before, after = summary(old), summary(new)
+    except StoreError as error:
+        raise click.ClickException(str(error)) from None
+    changes = compare(before, after)
+    if as_json:
+        click.echo(
+            json.dumps({"finished": after.finished, "changes": [change.to_json() for change in changes]}, indent=1)
+        )
+    else:
+        _print(changes, after)
+    if any(change.what == NEW for change in changes):
+        return 1
+    return 0 if after.finished and not after.unknown else 3
+
+
+def _print(changes: tuple[Change, ...], after: Summary) -> None:
+    screen = out()
+    counts = Counter(change.what for change in changes)
+    screen.print(", ".join(f"{counts[what]} {what}" for what in STYLES if counts[what]) or "no causes in either")
+    if changes:
+        table = Table("", "policy", "target", "finding", "events")
+        for change in changes:
+            kept = change.kept
+            lengths = [str(side.length) for side in (change.old, change.new) if side is not None]
+            events = " -> ".join(dict.fromkeys(lengths))
+            cells = (change.what, kept.policy, kept.target, str(Verdict(kept.property, kept.cause)), events)
+            table.add_row(*map(Text, cells), style=STYLES[change.what])
+        screen.print(table)
+    if not after.finished:
+        screen.print(f"{after.plan.name} is not finished: {after.done} of {after.shards} shards are done")
+    elif after.unknown:
+        screen.print(f"{after.plan.name} met states that could not be decided, in {after.unknown} shards")
