@@ -33,10 +33,14 @@ def may_begin(system: System, event: Event) -> str | None:
 
 
 def begin(system: System, event: Snapshot) -> System:
-    """Close local admission. A resume that was never answered is sent again first (trainer.md, step 6)."""
+    """Close local admission. A resume that was never answered is sent again first (trainer.md, step 6).
+
+    While that one is refused, there is no new snapshot.
+    """
     if system.snapshot.stuck:
-        system = absorb(system, g.resume(system.gym, system.snapshot.checkpoint_id))
-        system = system.at(system.snapshot.end(failed=system.snapshot.step is Step.ABORT))
+        system, opened = _resumed(system)
+        if not opened:
+            return system
     return system.at(system.snapshot.begin(owing=bool(system.trainer.outbox)))
 
 
@@ -134,10 +138,18 @@ def may_resume(system: System, event: Event) -> str | None:
 
 
 def resume(system: System, event: Resume) -> System:
+    """A resume that Gym refuses, because another id is active there, counts as one that was not answered."""
+    system, opened = _resumed(system)
+    return dispatch(system.replace(trainer=system.trainer.replace(draining=True))) if opened else system
+
+
+def _resumed(system: System) -> tuple[System, bool]:
+    """Send the resume. Return the system that follows, and whether Gym answered it with success."""
+    outcome = g.resume(system.gym, system.snapshot.checkpoint_id)
+    if outcome.reply is None or not outcome.reply.ok:
+        return system.at(system.snapshot.unanswered()), False
     failed = system.snapshot.step is Step.ABORT
-    system = absorb(system, g.resume(system.gym, system.snapshot.checkpoint_id))
-    system = system.at(system.snapshot.end(failed=failed))
-    return dispatch(system.replace(trainer=system.trainer.replace(draining=True)))
+    return absorb(system, outcome).at(system.snapshot.end(failed=failed)), True
 
 
 def lose_resume_request(system: System, event: Event) -> System:

@@ -213,6 +213,13 @@ class LoseReply(Event):
     attempt: Attempt | None = None
 
 
+class DrainDies(Event):
+    """The trainer's drain task dies: nothing flushes the outbox before there is new debt, or the snapshot ends."""
+
+    name = "drain_dies"
+    owner = Owner.FAULT
+
+
 class CommitFails(Event):
     """Gym answers a commit with an error; its phase stays `prepared`."""
 
@@ -266,6 +273,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     Duplicate,
     LoseRequest,
     LoseReply,
+    DrainDies,
     CommitFails,
     RestartTrainer,
     RestartGym,

@@ -1,4 +1,4 @@
-"""The rules of runs: admitting groups, what agents do, how answers travel, acknowledging, retiring, reconciling.
+"""The rules of runs: admitting groups, what agents do, how requests and answers travel.
 
 For each event there are three functions: which ones might happen (`candidates`), what forbids one (`guard`: the rule it
 breaks, or None), and what it does (`apply`). `system.RULES` is the table of them.
@@ -19,25 +19,19 @@ from protocol.events import (
     Fail,
     Finalize,
     Finish,
-    Flush,
     LoseReply,
     LoseRequest,
     NullResult,
-    ReconcileLedger,
     Refuse,
-    RetireRun,
 )
-from protocol.fence import LEGAL, RETIRE
 from protocol.gym import State
 from protocol.identity import Attempt, Receipt, locate, model_receipt
-from protocol.policy import Granularity, Guard, Late, LostReply, Reconcile, Retire
+from protocol.policy import Granularity, Guard, Late, LostReply
 from protocol.scope import Fault
-from protocol.snapshot import Step
 from protocol.state import System, absorb, dispatch, send
 from protocol.trainer import GIVEN_UP, GroupStatus, Seen
 from protocol.wire import REPLIES, Kind
 
-RETIRE_PHASES = LEGAL[RETIRE][0]
 LIVE = frozenset({State.RUNNING, State.PARK_REQUESTED})
 
 
@@ -76,7 +70,8 @@ def finalizes(system: System) -> Iterable[Event]:
 
 
 def may_finalize(system: System, event: Finalize) -> str | None:
-    group = system.trainer.groups[event.group] if event.group < len(system.trainer.groups) else None
+    known = 0 <= event.group < len(system.trainer.groups)
+    group = system.trainer.groups[event.group] if known else None
     ready = group is not None and group.status is GroupStatus.READY_TO_FINALIZE
     return None if ready else "a group is finalized once, when all its siblings are sealed"
 
@@ -217,9 +212,9 @@ def duplicates(system: System) -> Iterable[Event]:
 
 def may_duplicate(system: System, event: Duplicate) -> str | None:
     message = system.wire.find(event.attempt)
-    if message is not None and message.copies > 1:
-        return "the network already holds a second copy"
-    return may_deliver(system, event)
+    if message is None or message.kind in (Kind.REQUEST, Kind.LOST):
+        return "no answer to that /run is on the wire"
+    return "the network already holds a second copy" if message.copies > 1 else None
 
 
 def duplicate(system: System, event: Duplicate) -> System:
@@ -229,7 +224,8 @@ def duplicate(system: System, event: Duplicate) -> System:
 
 
 def may_lose_run_request(system: System, event: LoseRequest) -> str | None:
-    return may_arrive(system, Arrive(event.attempt)) if event.attempt else "a /run has an attempt"
+    assert event.attempt is not None
+    return may_arrive(system, Arrive(event.attempt))
 
 
 def lose_run_request(system: System, event: LoseRequest) -> System:
@@ -238,7 +234,8 @@ def lose_run_request(system: System, event: LoseRequest) -> System:
 
 
 def may_lose_run_reply(system: System, event: LoseReply) -> str | None:
-    message = system.wire.find(event.attempt) if event.attempt else None
+    assert event.attempt is not None
+    message = system.wire.find(event.attempt)
     if message is None or message.kind in (Kind.REQUEST, Kind.LOST):
         return "no answer to that /run is on the wire"
     return None
@@ -250,11 +247,12 @@ def lose_run_reply(system: System, event: LoseReply) -> System:
 
 
 def may_lose_receipt(system: System, event: LoseReply) -> str | None:
-    message = system.wire.find(event.attempt) if event.attempt else None
+    assert event.attempt is not None
+    message = system.wire.find(event.attempt)
     kinds = [Kind.RESULT, Kind.NULL]
     if system.policy.lost_reply is LostReply.FETCH_RECEIPT:
         kinds.append(Kind.LOST)
-    if message is None or event.attempt is None or message.kind not in kinds or not _fetches(system, event.attempt):
+    if message is None or message.kind not in kinds or not _fetches(system, event.attempt):
         return "the trainer is not about to fetch that receipt"
     return None
 
@@ -268,100 +266,6 @@ def lose_receipt(system: System, event: LoseReply) -> System:
     trainer, policy, bound = system.trainer, system.policy, system.scope.attempts
     trainer = t.attempt_fails(trainer, policy, bound, event.attempt, Seen.UNFETCHED)
     return dispatch(system.replace(wire=system.wire.take(event.attempt), trainer=trainer))
-
-
-# Acknowledging, retiring, reconciling
-
-
-def may_flush(system: System, event: Event) -> str | None:
-    """Outside a snapshot a dead drain does not stay: the next snapshot begins with a flush (trainer.md, step 1)."""
-    if not system.trainer.outbox:
-        return "the outbox is empty"
-    if not (system.trainer.draining or system.snapshot.step in (Step.IDLE, Step.FLUSH)):
-        return "the drain died and does not come back before there is new debt"
-    return None
-
-
-def flush(system: System, event: Flush) -> System:
-    outcome = g.acknowledge(system.gym, system.trainer.outbox)
-    if outcome.reply is None or outcome.reply.status != 200:
-        return flush_fails(system)
-    system = absorb(system, outcome)
-    system = system.replace(trainer=t.confirmed(system.trainer))
-    return system.at(system.snapshot.to(Step.PREPARE)) if system.snapshot.step is Step.FLUSH else system
-
-
-def flush_fails(system: System) -> System:
-    """The debt stays. A strict flush that fails ends its snapshot before Gym was asked for anything."""
-    if system.snapshot.step is Step.FLUSH:
-        return dispatch(system.at(system.snapshot.abort()))
-    return system.replace(trainer=t.flush_failed(system.trainer, system.policy))
-
-
-def lose_flush_request(system: System, event: LoseRequest) -> System:
-    return flush_fails(system).spend(Fault.LOST_ACKNOWLEDGE)
-
-
-def lose_flush_reply(system: System, event: LoseReply) -> System:
-    return flush_fails(absorb(system, g.acknowledge(system.gym, system.trainer.outbox))).spend(Fault.LOST_ACKNOWLEDGE)
-
-
-def retirements(system: System) -> Iterable[Event]:
-    return [RetireRun(attempt) for attempt in system.trainer.retiring]
-
-
-def may_retire(system: System, event: RetireRun) -> str | None:
-    if event.attempt not in system.trainer.retiring:
-        return "the trainer retires what it has just given up"
-    if system.gym.fence.phase not in RETIRE_PHASES:
-        return f"retire is refused while the fence is {system.gym.fence.phase.value}"
-    return None
-
-
-def retire(system: System, event: RetireRun) -> System:
-    release = system.policy.retire is Retire.RELEASE
-    checkpoint_id = system.gym.fence.active or f"retire-{event.attempt}"
-    outcome = g.retire(system.gym, checkpoint_id, event.attempt, release=release)
-    system = retire_unanswered(absorb(system, outcome), event)
-    if outcome.gym.find(event.attempt) is None:  # the trainer let go of that connection
-        system = system.replace(wire=system.wire.take(event.attempt))
-    return system
-
-
-def retire_unanswered(system: System, event: RetireRun | LoseRequest) -> System:
-    left = tuple(a for a in system.trainer.retiring if a != event.attempt)
-    return system.replace(trainer=system.trainer.replace(retiring=left))
-
-
-def lose_retire_request(system: System, event: LoseRequest) -> System:
-    return retire_unanswered(system, event).spend(Fault.LOST_RETIRE)
-
-
-def lose_retire_reply(system: System, event: LoseReply) -> System:
-    assert event.attempt is not None
-    return retire(system, RetireRun(event.attempt)).spend(Fault.LOST_RETIRE)
-
-
-def given_up(system: System) -> tuple[Receipt, ...]:
-    """Return the receipts of results that Gym retains, the trainer gave up, and nobody owes."""
-    found = []
-    for attempt, execution in system.gym.executions:
-        if execution.state is State.COMPLETED and execution.receipt is not None:
-            entry = system.trainer.entry(attempt)
-            if entry is not None and entry.status in GIVEN_UP and execution.receipt not in system.trainer.outbox:
-                found.append(execution.receipt)
-    return tuple(found)
-
-
-def may_reconcile(system: System, event: ReconcileLedger) -> str | None:
-    """Outside a snapshot it stands for what the next one does before it prepares."""
-    if system.policy.reconcile is not Reconcile.ACKNOWLEDGE_GIVEN_UP:
-        return "the policy does not reconcile"
-    return None if given_up(system) else "Gym retains nothing that the trainer gave up"
-
-
-def reconcile(system: System, event: ReconcileLedger) -> System:
-    return system.replace(trainer=t.owe(system.trainer, *given_up(system)))
 
 
 def group_of(event: Event) -> int | None:

@@ -26,6 +26,7 @@ class Fault(Enum):
     LOST_RESUME = "lost_resumes"
     LOST_RETIRE = "lost_retires"
     DUPLICATE = "duplicates"
+    DRAIN_DEATH = "drain_deaths"
     REFUSAL = "refusals"
     DISCONNECT = "disconnects"
     NULL_RESULT = "null_results"
@@ -49,6 +50,7 @@ FAULTS: Final[dict[str, str]] = {
     "lost_resumes": "the request or the reply of a resume is lost",
     "lost_retires": "the request or the reply of a retire is lost",
     "duplicates": "the reply to a /run is delivered twice",
+    "drain_deaths": "the drain task dies while a snapshot is prepared and a debt is in the outbox",
     "refusals": "a call downstream is refused during a prepare: the run parks without a boundary",
     "disconnects": "the client of a /run goes away while the run is live",
     "null_results": "an execution completes with a null result, which has no receipt",
@@ -81,6 +83,7 @@ class Scope:
     lost_resumes: int = 0
     lost_retires: int = 0
     duplicates: int = 0
+    drain_deaths: int = 0
     refusals: int = 0
     disconnects: int = 0
     null_results: int = 0

@@ -10,6 +10,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from protocol import checkpoint as c
+from protocol import debts as d
 from protocol import restart as r
 from protocol import runs as u
 from protocol.events import (
@@ -23,6 +24,7 @@ from protocol.events import (
     Deadline,
     Deliver,
     Disconnect,
+    DrainDies,
     Duplicate,
     Event,
     Fail,
@@ -50,6 +52,7 @@ from protocol.wire import Call
 
 __all__ = ["RULES", "IllegalEvent", "Rule", "System", "enabled", "initial", "step"]
 
+OF_ATTEMPT = frozenset({Call.RUN, Call.RECEIPT, Call.RETIRE})
 Candidates = Callable[[System], Iterable[Any]]
 Guard = Callable[[System, Any], str | None]
 Apply = Callable[[System, Any], System]
@@ -95,9 +98,9 @@ RULES: Final[dict[type[Event] | tuple[type[Event], Call], Rule]] = {
     Arrive: Rule(u.arrivals, u.may_arrive, u.arrive),
     Deliver: Rule(u.deliveries, u.may_deliver, u.deliver),
     Finalize: Rule(u.finalizes, u.may_finalize, u.finalize),
-    RetireRun: Rule(u.retirements, u.may_retire, u.retire),
-    ReconcileLedger: Rule(_once(ReconcileLedger()), u.may_reconcile, u.reconcile),
-    Flush: Rule(_once(Flush()), u.may_flush, u.flush),
+    RetireRun: Rule(d.retirements, d.may_retire, d.retire),
+    ReconcileLedger: Rule(_once(ReconcileLedger()), d.may_reconcile, d.reconcile),
+    Flush: Rule(_once(Flush()), d.may_flush, d.flush),
     Answer: Rule(_once(Answer()), c.may_answer, c.answer),
     Commit: Rule(_once(Commit()), c.may_commit, c.commit),
     Publish: Rule(_once(Publish()), c.may_publish, c.publish),
@@ -121,13 +124,13 @@ RULES: Final[dict[type[Event] | tuple[type[Event], Call], Rule]] = {
         _runs(LoseReply, Call.RECEIPT), u.may_lose_receipt, u.lose_receipt, Fault.LOST_RECEIPT
     ),
     (LoseRequest, Call.ACKNOWLEDGE): Rule(
-        _once(LoseRequest(Call.ACKNOWLEDGE)), u.may_flush, u.lose_flush_request, Fault.LOST_ACKNOWLEDGE
+        _once(LoseRequest(Call.ACKNOWLEDGE)), d.may_flush, d.lose_flush_request, Fault.LOST_ACKNOWLEDGE
     ),
     (LoseReply, Call.ACKNOWLEDGE): Rule(
-        _once(LoseReply(Call.ACKNOWLEDGE)), u.may_flush, u.lose_flush_reply, Fault.LOST_ACKNOWLEDGE
+        _once(LoseReply(Call.ACKNOWLEDGE)), d.may_flush, d.lose_flush_reply, Fault.LOST_ACKNOWLEDGE
     ),
-    (LoseRequest, Call.RETIRE): Rule(_retires(LoseRequest), u.may_retire, u.lose_retire_request, Fault.LOST_RETIRE),
-    (LoseReply, Call.RETIRE): Rule(_retires(LoseReply), u.may_retire, u.lose_retire_reply, Fault.LOST_RETIRE),
+    (LoseRequest, Call.RETIRE): Rule(_retires(LoseRequest), d.may_retire, d.lose_retire_request, Fault.LOST_RETIRE),
+    (LoseReply, Call.RETIRE): Rule(_retires(LoseReply), d.may_retire, d.lose_retire_reply, Fault.LOST_RETIRE),
     (LoseRequest, Call.PREPARE): Rule(
         _once(LoseRequest(Call.PREPARE)), c.may_prepare, c.lose_prepare_request, Fault.LOST_PREPARE
     ),
@@ -142,6 +145,7 @@ RULES: Final[dict[type[Event] | tuple[type[Event], Call], Rule]] = {
         _once(LoseRequest(Call.RESUME)), c.may_resume, c.lose_resume_request, Fault.LOST_RESUME
     ),
     (LoseReply, Call.RESUME): Rule(_once(LoseReply(Call.RESUME)), c.may_resume, c.lose_resume_reply, Fault.LOST_RESUME),
+    DrainDies: Rule(_once(DrainDies()), d.may_drain_die, d.drain_dies, Fault.DRAIN_DEATH),
     CommitFails: Rule(_once(CommitFails()), c.may_commit, c.commit_fails, Fault.COMMIT_FAILURE),
     RestartTrainer: Rule(_once(RestartTrainer()), r.may_restart, r.restart_trainer, Fault.TRAINER_RESTART),
     RestartGym: Rule(_once(RestartGym()), r.may_restart, r.restart_gym, Fault.GYM_RESTART),
@@ -183,6 +187,8 @@ def broken(system: System, event: Event) -> str | None:
         return "losing the request of a GET is losing its reply, and no other call is known"
     if rule.fault is not None and not system.left(rule.fault):
         return f"the scope's budget of {rule.fault.value} is used up"
+    if isinstance(event, LoseRequest | LoseReply) and (event.attempt is None) is (event.call in OF_ATTEMPT):
+        return f"a {event.call.value} is about {'one attempt' if event.call in OF_ATTEMPT else 'no one attempt'}"
     return rule.guard(system, event)
 
 

@@ -45,6 +45,7 @@ class Seen(Enum):
     UNFETCHED = "unfetched"  # a good answer whose receipt could not be fetched
     LATE = "late"  # a result that came after the attempt was given up, and was ignored
     RAISED = "raised"  # the same, and the ledger raised
+    RESTARTED = "restarted"  # a restart gave the attempt up, whatever had been seen of it
 
 
 GIVEN_UP = frozenset({AttemptStatus.FAILED, AttemptStatus.ABANDONED})
@@ -58,6 +59,7 @@ class Entry:
     seen: Seen = Seen.NOTHING
 
 
+SENT = Entry(AttemptStatus.DISPATCHED)
 HELD = Entry(AttemptStatus.DISPATCHED, Seen.RESULT)
 
 
