@@ -95,7 +95,7 @@ def compare(
     """Return the history under each of the named policies. Raises `recovery.Unknown` when a state is undecided."""
     judge = judge or Judge()
     sides = tuple(side(name, policy, scope, events, judge) for name, policy in policies)
-    return Comparison(sides, _first(sides))
+    return Comparison(sides, first_difference(sides))
 
 
 def side(name: str, policy: Policy, scope: Scope, events: Sequence[Event], judge: Judge) -> Side:
@@ -127,7 +127,7 @@ def judged(run: Replay, judge: Judge) -> Replay:
     return run
 
 
-def _first(sides: tuple[Side, ...]) -> Difference | None:
+def first_difference(sides: tuple[Side, ...]) -> Difference | None:
     """The first label whose effects differ: of the file's events in their order, then of the continuations."""
     labels = sorted({label for s in sides for label in s.labels}, key=lambda x: (x.startswith(CONTINUED), int(x)))
     for label in labels:
@@ -166,9 +166,7 @@ def _snapshots(run: Replay) -> tuple[str, ...]:
             out[-1] = f"{name} commits"
         elif isinstance(event, Publish) and after.snapshot.step is Step.RESUME:
             out[-1] = f"{name} commits and is published"
-        elif (after.snapshot.step is Step.ABORT and before.snapshot.step is not Step.ABORT) or _cut_short(
-            before, after
-        ):
+        elif _given_up(before, after):
             out[-1] = f"{name} {_aborted(event, refused)}"
     return tuple(out)
 
