@@ -27,7 +27,8 @@ TRACE = {trace}
 
 def test_{name}():
     """{about}"""
-    assert failure(TRACE, policy=POLICY, target=TARGET) is None
+    broken = failure(TRACE, policy=POLICY, target=TARGET)
+    assert broken is None, broken
 '''
 
 
@@ -53,17 +54,19 @@ def failure(trace: object, *, policy: str = "", target: str = "") -> str | None:
     own. Raises TraceError, PolicyError and TargetError for what cannot be used, and `recovery.Unknown` for what cannot
     be decided: neither passes.
     """
-    from state_machines.commands.options import load_policy  # noqa: PLC0415 - a test module needs no command line
-    from state_machines.replay import replay_trace  # noqa: PLC0415
-    from state_machines.report.text import timeline  # noqa: PLC0415
-    from state_machines.trace import from_data  # noqa: PLC0415
+    from state_machines.commands.options import load_policy
+    from state_machines.replay import replay_trace
+    from state_machines.report.text import timeline
+    from state_machines.trace import from_data
 
     read = from_data(trace)
     chosen = load_policy(policy) if policy else read.policy
     run = replay_trace(read, chosen)
     if run.verdict is not None:
         return f"the history still fails under {spell(chosen)}\n\n{timeline(run)}"
-    return _on_target(target, run) if target else None
+    if target:
+        return _on_target(target, run)
+    return None
 
 
 def _lines(sentence: str, width: int) -> list[str]:
@@ -73,3 +76,7 @@ def _lines(sentence: str, width: int) -> list[str]:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return lines
+
+
+def _on_target(text: str, run: "Replay") -> str | None:
+    raise NotImplementedError

@@ -65,15 +65,16 @@
     run.lanes.forEach((lane, row) => {
       const y = TOP + row * ROW + 24;
       svg.append(make("line", { x1: 0, x2: width, y1: y + 9.5, y2: y + 9.5, class: "rule" }));
-      let before = -1;
+      const marks = lane[3].map((cell) => data.cells[cell][1]);
+      for (let i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count && marks[next] === marks[i];) next += 1;
+        if (marks[i] < 0) continue;
+        svg.append(glyph(marks[i], starts[i], y, starts[next] - starts[i]));
+        if (data.marks[marks[i]][0] === "acked")
+          svg.append(make("path", { d: `M${starts[i] + 1} ${y} l4 5 l7 -10`, style: "stroke-dasharray:none", class: "acked" }));
+      }
       lane[3].forEach((cell, i) => {
-        const [word, mark, lost] = data.cells[cell];
-        if (mark >= 0) {
-          svg.append(glyph(mark, starts[i], y, widths[i]));
-          if (mark !== before && data.marks[mark][0] === "acked")
-            svg.append(make("path", { d: `M${starts[i] + 1} ${y} l4 5 l7 -10`, style: "stroke-dasharray:none", class: "acked" }));
-        }
-        before = mark;
+        const [word, , lost] = data.cells[cell];
         if (word) svg.append(make("text", { x: starts[i] + 2, y: y - 8, class: lost ? "lost" : "" }, word));
       });
       if (lane[2]) svg.append(make("text", { x: end + 8, y: y + 4, class: "note" }, `◄ ${lane[2]}`));
@@ -236,8 +237,9 @@
   }
 
   function outcomes(run, other, first) {
-    const cell = (...children) => make("td", {}, ...children);
-    const now = [make("td"), make("td")], states = [make("td"), make("td")];
+    const cell = (...children) => make("td", { role: "cell" }, ...children); // roles: at 400 px the rows are grids
+    const now = [cell(), cell()];
+    const states = [run, other].map((one) => make("pre", { "aria-label": `state under ${one.policy}` }));
     const broken = (one) => one.verdict
       ? make("span", { class: one.verdict[0] }, one.verdict[1]) : make("span", { class: "ok" }, "Nothing is broken.");
     const sentences = (one) => make("ul", { class: "plain" }, ...one.snapshots.map((text) => make("li", {}, text)));
@@ -248,23 +250,27 @@
       const step = at(one, label);
       return step ? [make("code", {}, eventText(one, step)), effects(one, step)] : ["does not happen here"];
     };
-    const element = make("table", {},
-      make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col" }, run.policy), make("th", { scope: "col" }, other.policy))),
-      make("tbody", {},
-        make("tr", {}, make("th", { scope: "row" }, "verdict"), cell(broken(run)), cell(broken(other))),
-        make("tr", {}, make("th", { scope: "row" }, "snapshots"), cell(sentences(run)), cell(sentences(other))),
-        make("tr", {}, make("th", { scope: "row" }, "left un-ACKed"), cell(run.left), cell(other.left)),
-        make("tr", {}, make("th", { scope: "row" }, "first difference ▼"),
+    const element = make("table", { role: "table" },
+      make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, make("td", { role: "cell" }), make("th", { scope: "col", role: "columnheader" }, run.policy), make("th", { scope: "col", role: "columnheader" }, other.policy))),
+      make("tbody", { role: "rowgroup" },
+        make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, "verdict"), cell(broken(run)), cell(broken(other))),
+        make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, "snapshots"), cell(sentences(run)), cell(sentences(other))),
+        make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, "left un-ACKed"), cell(run.left), cell(other.left)),
+        make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, "first difference ▼"),
           ...(first === null ? [cell("none"), cell("none")] : [cell(`event ${first} `, ...does(run, first)), cell(`event ${first} `, ...does(other, first))])),
-        make("tr", {}, make("th", { scope: "row" }, "left out"), cell(leftOut(run)), cell(leftOut(other))),
-        make("tr", {}, make("th", { scope: "row" }, "this step"), ...now),
-        make("tr", {}, make("th", { scope: "row" }, "state after it"), ...states)));
-    const text = (number) => make("pre", {}, [0, 1, 2].map((side) => data.states[number][side].map(line).join("\n")).join("\n\n"));
+        make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, "left out"), cell(leftOut(run)), cell(leftOut(other))),
+        make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, "this step"), ...now),
+        make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, "state after it"), ...states.map((pre) => cell(make("details", { ontoggle: both }, make("summary", {}, "RL, Gym, wire"), pre))))));
+    function both(event) {
+      for (const one of element.querySelectorAll("details")) one.open = event.target.open;
+    }
+    const heads = ["RL", "Gym", "wire"];
+    const text = (number) => heads.map((head, side) => [head, ...data.states[number][side].map((id) => `  ${line(id)}`)].join("\n")).join("\n");
     function update(label, step) {
       [run, other].forEach((one, i) => {
         const there = step ? at(one, label) : 0;
         now[i].replaceChildren(...(step ? does(one, label) : ["before anything"]));
-        states[i].replaceChildren(there || !step ? text(one.states[there]) : "does not happen here");
+        states[i].textContent = there || !step ? text(one.states[there]) : "does not happen here";
       });
     }
     return { element, update };

@@ -121,7 +121,7 @@ def _finding(number: int, source: Source, own: Side) -> Finding:
         policy=own.name,
         title=title,
         word="clean" if verdict is None else verdict.word,
-        sentence="Nothing is broken." if verdict is None else f"{verdict.sentence}.",
+        sentence="Nothing is broken." if verdict is None else _sentence(verdict.sentence),
         left=left(run),
         command=source.command or f"stranded replay {shlex.quote(source.name)}",
         compare=f"stranded compare {shlex.quote(source.name)} --policies {shlex.quote(f'{own.name},{other}')}",
@@ -133,6 +133,10 @@ def _finding(number: int, source: Source, own: Side) -> Finding:
         picture=timeline(run, further=True),
         mermaid=mermaid(run),
     )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _steps(one: Side) -> list[Step]:
