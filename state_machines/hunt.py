@@ -1,0 +1,197 @@
+"""Hunting: Hypothesis looks for histories that break a property, again and again until nothing new comes out.
+
+One run of Hypothesis reports what it met first. So a hunt runs it repeatedly; what is known is no longer a failure but
+a step that is not taken, and the hunt ends with a run that used its whole budget of examples and found nothing new.
+Each finding is then shrunk once more and certified (`shrink`).
+"""
+
+import hashlib
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+from attrs import frozen
+from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis import seed as seeded
+from hypothesis.database import ExampleDatabase
+from hypothesis.stateful import run_state_machine_as_test
+
+from protocol.events import Event
+from protocol.policy import Policy
+from protocol.scope import Scope
+from protocol.state import initial
+from protocol.system import step
+from state_machines.machine import STEPS, HandOver, Session, machine
+from state_machines.report.onward import onward
+from state_machines.shrink import shorter_than, shrink
+from state_machines.targets.base import DIVERGED, Divergence, Target, TargetStopped, follow
+from state_machines.verdict import Finding, Verdict
+from state_machines.witness import WITNESSES, expected, witnesses
+
+DEFAULT: Final = 500  # examples of one run; what it takes to find every cause 50 times of 50: benchmarks/hunt.py
+
+
+@frozen
+class HuntFinding:
+    """A verdict and its shortest history.
+
+    `certified` is True when every shorter history was looked at; `shortest` is then its length. `diverged` holds the
+    observations of the model and the target for a finding of that kind.
+    """
+
+    verdict: Verdict
+    events: tuple[Event, ...]
+    certified: bool | None = None
+    shortest: int | None = None
+    diverged: Divergence | None = None
+
+
+@frozen
+class HuntResult:
+    """What a hunt found, in the order of verdicts, and what it did.
+
+    `unknown`: a state was met that could not be decided, so that finding nothing says nothing. `witnesses` counts the
+    histories that saw each of `witness.WITNESSES`; `missing` are those that were expected and not seen.
+    """
+
+    policy: Policy
+    scope: Scope
+    findings: tuple[HuntFinding, ...]
+    unknown: bool
+    seed: int
+    examples: int
+    states: int
+    steps: int
+    seconds: float
+    witnesses: dict[str, int]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the hunt did not see what every sound hunt of its policy and scope sees."""
+        return bool(self.missing)
+
+    @property
+    def verdicts(self) -> frozenset[Verdict]:
+        return frozenset(finding.verdict for finding in self.findings)
+
+
+@frozen
+class Progress:
+    """Where a hunt stands: different states met, examples run, verdicts found so far."""
+
+    states: int
+    examples: int
+    findings: int
+
+
+def hunt(
+    policy: Policy,
+    scope: Scope,
+    *,
+    seed: int | None = None,
+    examples: int = DEFAULT,
+    database: ExampleDatabase | None = None,
+    target: Target | None = None,
+    progress: Callable[[Progress], Any] | None = None,
+    derandomize: bool = False,
+    certify: bool = True,
+) -> HuntResult:
+    """Return every verdict that random histories of `policy` in `scope` meet, each with its shortest history.
+
+    The same `seed` finds the same; None draws one, and `derandomize` takes one from the policy and scope. `examples` is
+    the budget of each run of Hypothesis. With a `target` every step runs there too, and a difference from the model is
+    a finding. Raises targets.TargetError when the target stops.
+    """
+    began = time.monotonic()
+    if seed is None:
+        seed = digest(policy.axes(), scope.sizes()) if derandomize else random.SystemRandom().randrange(1 << 32)
+    kind = machine(policy, scope)
+    session = Session(kind.session.walk, target)
+    if progress is not None:
+        session.progress = lambda s: progress(Progress(s.states, s.examples, len(s.shortest)))
+    _until_nothing_new(kind, session, seed, examples, database)
+    findings = [_finding(session, verdict, certify) for verdict in sorted(session.shortest)]
+    wanted = expected(policy, scope)
+    seen = Counter({name: session.seen[name] for name in WITNESSES})
+    for finding in findings:
+        seen.update(_afterwards(policy, scope, finding))
+    return HuntResult(
+        policy,
+        scope,
+        tuple(findings),
+        session.unknown,
+        seed,
+        session.examples,
+        session.states,
+        session.steps,
+        time.monotonic() - began,
+        dict(seen),
+        tuple(name for name in WITNESSES if name in wanted and not seen[name]),
+    )
+
+
+def _until_nothing_new(
+    kind: type[HandOver], session: Session, seed: int, examples: int, database: ExampleDatabase | None
+) -> None:
+    own, kind.session = kind.session, session
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        database=database,
+        derandomize=False,
+        deadline=None,
+        phases=(Phase.reuse, Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+    )
+    try:
+        for number in count():
+            session.known = set(session.shortest)
+            seeded(digest(seed, number))(kind)
+            try:
+                run_state_machine_as_test(kind, settings=chosen)
+            except* Finding:
+                pass  # the session has it
+            if session.known == set(session.shortest):
+                return
+    except TargetStopped as stopped:
+        raise stopped.error from None
+    finally:
+        kind.session = own
+        del kind._hypothesis_internal_use_seed  # type: ignore[attr-defined]
+
+
+def _finding(session: Session, verdict: Verdict, certify: bool) -> HuntFinding:
+    events = session.shortest[verdict]
+    if verdict.property == DIVERGED and session.target is not None:
+        return HuntFinding(verdict, events, diverged=follow(session.target, session.walk.policy, session.walk.scope, events))
+    events = shrink(session.walk, verdict, events)
+    if not certify:
+        return HuntFinding(verdict, events)
+    sure, shorter = shorter_than(session.walk, verdict, len(events))
+    if shorter is not None:
+        return HuntFinding(verdict, shrink(session.walk, verdict, shorter), False, len(shorter))
+    return HuntFinding(verdict, events, sure, len(events) if sure else None)
+
+
+def _afterwards(policy: Policy, scope: Scope, finding: HuntFinding) -> Counter[str]:
+    """What is witnessed by what follows a finding when everything goes well: its own history ended there."""
+    system = initial(policy, scope)
+    for event in finding.events:
+        system = step(system, event)
+    further = onward(system, snapshot=False)
+    found: set[str] = set()
+    for before, event, after in zip(further.states, further.events, further.states[1:], strict=False):
+        found |= witnesses(before, event, after)
+    return Counter(found)
+
+
+def digest(*parts: object) -> int:
+    """Return a seed that these parts decide, the same in every process."""
+    return int.from_bytes(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()[:8], "big")

@@ -1,0 +1,134 @@
+"""After Hypothesis' shrink: the shortest history that still shows the same verdict, written in the plainest names.
+
+`shrink` deletes events and renames siblings and groups, greedily, replaying after each change. `shorter_than` then looks
+breadth-first through every shorter history, up to symmetry, and returns a shorter one if there is one.
+"""
+
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import combinations
+from typing import Any, Final
+
+from attrs import evolve, fields
+
+from protocol.events import Admit, Event
+from protocol.identity import Attempt, locate, rollout_id
+from protocol.state import System
+from protocol.system import broken
+from state_machines.factor import split
+from state_machines.verdict import Verdict
+from state_machines.walk import UNKNOWN, Node, Walk
+
+STATE_LIMIT: Final = 60_000  # states, up to symmetry, that a certificate may look at
+
+
+def outcome(walk: Walk, events: Iterable[Event]) -> tuple[tuple[Event, ...], Verdict | None]:
+    """Return the events of a history that can happen, up to its first violation, and that violation."""
+    node, kept = walk.start, []
+    if walk.broken is not None:
+        return (), walk.broken
+    for event in events:
+        if broken(node.system, event) is not None:
+            continue
+        edge = walk.follow(node, event)
+        kept.append(event)
+        if edge.verdict is not None:
+            return tuple(kept), edge.verdict
+        node = edge.node
+    return tuple(kept), None
+
+
+def shrink(walk: Walk, verdict: Verdict, events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return the shortest history with this verdict that deleting and renaming reach from `events`."""
+    best = tuple(events)
+    while True:
+        for candidate in _simpler(best):
+            kept, found = outcome(walk, candidate)
+            if found == verdict and _size(kept) < _size(best):
+                best = kept
+                break
+        else:
+            return best
+
+
+def _size(events: tuple[Event, ...]) -> tuple[int, list[Any]]:
+    return len(events), [(str(e), e.name) for e in events]
+
+
+def _simpler(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
+    for width in (8, 4, 2, 1):
+        for start in range(len(events) - width, -1, -1):
+            yield events[:start] + events[start + width :]
+    for first, second in combinations(range(len(events)), 2):
+        yield tuple(e for i, e in enumerate(events) if i not in (first, second))
+    rollouts = sorted({locate(e.attempt.rollout) for e in events if getattr(e, "attempt", None) is not None})
+    for group, sibling in rollouts:
+        for other in range(sibling):
+            yield tuple(_renamed(e, {(group, sibling): (group, other), (group, other): (group, sibling)}) for e in events)
+    for group in sorted({g for g, _ in rollouts}):
+        for other in range(group):
+            names = {(a, s): (b, s) for a, b in ((group, other), (other, group)) for s in range(8)}
+            yield tuple(_renamed(e, names) for e in events)
+    for i in range(len(events) - 1):
+        yield (*events[:i], events[i + 1], events[i], *events[i + 2 :])
+
+
+def _renamed(event: Event, names: dict[tuple[int, int], tuple[int, int]]) -> Event:
+    attempt = getattr(event, "attempt", None)
+    if attempt is not None:
+        old = locate(attempt.rollout)
+        new = rollout_id(*names.get(old, old))
+        return evolve(event, attempt=Attempt(new, attempt.index))  # type: ignore[misc]
+    group = getattr(event, "group", None)
+    if group is None or isinstance(event, Admit) or "group" not in {f.name for f in fields(type(event))}:
+        return event
+    return evolve(event, group=names.get((group, 0), (group, 0))[0])  # type: ignore[misc]
+
+
+def shorter_than(walk: Walk, verdict: Verdict, length: int) -> tuple[bool | None, tuple[Event, ...] | None]:
+    """Look for a history of fewer than `length` events with this verdict.
+
+    Returns `(True, None)` when every shorter history was looked at and none has it, `(False, events)` with the
+    shortest when one has, and `(None, None)` when there are too many states, or one that could not be decided.
+    """
+    if length == 0:
+        return True, None
+    level: list[tuple[Node, tuple[Event, ...]]] = [(walk.start, ())]
+    met: set[Hashable] = {canonical(walk.start.system)}
+    sure = True
+    for _ in range(length - 1):
+        following = []
+        for node, events in level:
+            for event in _events(node):
+                edge = walk.follow(node, event)
+                if edge.verdict == verdict:
+                    return False, (*events, event)
+                if edge.verdict is not None:
+                    sure = sure and edge.verdict is not UNKNOWN
+                    continue
+                key = canonical(edge.node.system)
+                if key not in met:
+                    met.add(key)
+                    following.append((edge.node, (*events, event)))
+            if len(met) > STATE_LIMIT:
+                return None, None
+        level = following
+    return (True if sure else None), None
+
+
+def _events(node: Node) -> Iterator[Event]:
+    for events in node.families.values():
+        yield from events
+
+
+def canonical(system: System) -> Hashable:
+    """Return the system up to the order of siblings in their group, and of groups: no rule looks at an index."""
+    shared, groups = split(system)
+    found = Counter((g.status, g.published, _multiset(g.siblings)) for g in groups)
+    if system.scope.trainer_restarts or system.scope.restarts:  # a ledger that falls back admits the lowest first
+        return shared, tuple((g.status, g.published, _multiset(g.siblings)) for g in groups)
+    return shared, frozenset(found.items())
+
+
+def _multiset(items: Iterable[Hashable]) -> Hashable:
+    return frozenset(Counter(items).items())
