@@ -1,0 +1,162 @@
+"""What exploration may forget, because nothing that can still happen would ever read it.
+
+Each reduction is a function from parts to parts that are *bisimilar*: the same events with the same effects, the same
+verdicts, the same causes. `Reductions` switches each one off; `tests/prove/test_reductions.py` shows that verdicts and
+shortest lengths do not depend on it. None of them applies where a restart could read what it drops.
+"""
+
+from typing import Final
+
+from attrs import evolve, frozen
+
+from protocol.executions import Execution
+from protocol.fence import Fence, Reply
+from protocol.scope import Scope
+from protocol.snapshot import MAX_CONSECUTIVE_FAILURES, Step
+from protocol.trainer import GIVEN_UP, AttemptStatus, Entry, GroupStatus, Seen
+from state_machines.factor import Cell, Local, Shared, Sibling
+
+
+@frozen
+class Reductions:
+    """Which reductions are on.
+
+    `siblings`, `groups`: no rule looks at an index, so permuted systems are equal. `history`: an attempt that is over
+    on both sides, with nothing in flight and nothing owed, is only a number. `store`: recorded replies that no call
+    can ask for again, checkpoint ids that no call will carry, a manifest that nothing reads, the index of a boundary.
+    `tables`: successors are looked up group by group. They need `store`: a recorded reply counts what all groups hold.
+    """
+
+    siblings: bool = True
+    groups: bool = True
+    history: bool = True
+    store: bool = True
+    tables: bool = True
+
+
+ALL: Final = Reductions()
+NONE: Final = Reductions(False, False, False, False, False)
+
+OVER: Final = frozenset({GroupStatus.FINALIZED, GroupStatus.DROPPED})
+GONE: Final = Cell(entry=Entry(AttemptStatus.FAILED, Seen.FAILURE))
+OWNED: Final = Cell(entry=Entry(AttemptStatus.SEALED, Seen.RESULT))
+
+
+def restarts(scope: Scope) -> bool:
+    """Return whether the trainer of this scope can fall back to a published ledger."""
+    return bool(scope.trainer_restarts or scope.restarts)
+
+
+def applicable(wanted: Reductions, scope: Scope) -> Reductions:
+    """Return the reductions that are sound in `scope`.
+
+    A trainer that falls back may meet at Gym what its ledger has forgotten, and admits the group of the lowest number
+    first: there groups are not interchangeable, and nothing of the history is over.
+    """
+    history = wanted.history and not restarts(scope)
+    groups = wanted.groups and not scope.trainer_restarts
+    return Reductions(wanted.siblings, groups, history, wanted.store, wanted.tables and wanted.store)
+
+
+def local(found: Local, on: Reductions, scope: Scope) -> Local:
+    """Return the group without what is over and what nothing reads."""
+    if on.store:
+        keep = restarts(scope)
+        siblings = tuple(Sibling(tuple(_stored(c, keep) for c in s.cells), s.published) for s in found.siblings)
+        found = Local(found.status, found.published, siblings)
+    if not on.history or found.status is None:
+        return found
+    siblings = tuple(Sibling(tuple(map(_over, s.cells)), s.published) for s in found.siblings)
+    done = found.status in OVER and all(c in (GONE, OWNED) for s in siblings for c in s.cells)
+    if done:
+        return Local(GroupStatus.DROPPED, None, (Sibling((GONE,)),) * len(siblings))
+    return Local(found.status, found.published, siblings)
+
+
+def _stored(cell: Cell, keep: bool) -> Cell:
+    """Only whether there is a boundary matters to anybody; what is on disk is read by a restart alone."""
+    execution = cell.execution
+    if execution is not None and execution.boundary:
+        execution = Execution(execution.state, 0, execution.client, execution.receipt)
+    if execution is cell.execution and (cell.saved is None or keep):
+        return cell
+    return cell._replace(execution=execution, saved=cell.saved if keep else None)
+
+
+def _over(cell: Cell) -> Cell:
+    entry = cell.entry
+    if entry is None or entry.status in (AttemptStatus.RESERVED, AttemptStatus.DISPATCHED):
+        return cell
+    if cell.execution is not None or cell.message is not None or cell.owed or cell.retiring:
+        return cell
+    if cell.continuation is not None:
+        return cell
+    return GONE if entry.status in GIVEN_UP else OWNED
+
+
+def shared(found: Shared, on: Reductions, scope: Scope, *, owing: bool) -> Shared:
+    """Return the shared part without what nothing reads. `owing`: somebody's result is in the outbox."""
+    if not on.store:
+        return found
+    snapshot = found.snapshot
+    published = tuple(n for n in snapshot.published if n == snapshot.number)
+    left = scope.snapshots - 1 - snapshot.number
+    may_still_fail = left + (snapshot.step is not Step.IDLE)
+    failures = snapshot.failures if snapshot.failures + may_still_fail >= MAX_CONSECUTIVE_FAILURES else 0
+    if (published, failures) != (snapshot.published, snapshot.failures):
+        snapshot = evolve(snapshot, published=published, failures=failures)
+    current = snapshot.checkpoint_id if snapshot.step is not Step.IDLE else None
+    fence = found.fence
+    if fence.retired or fence.recorded:
+        retired = tuple(x for x in fence.retired if not _spent(x, current))
+        recorded = tuple((x, op, Reply(r.status, r.code)) for x, op, r in fence.recorded if not _spent(x, current))
+        fence = Fence(fence.phase, fence.active, retired, recorded, fence.waiting)
+    return Shared(
+        found.open,
+        fence,
+        found.manifest if found.manifest == current else None,
+        found.draining or not owing,
+        snapshot,
+        found.durable,
+        found.budget,
+    )
+
+
+def _spent(checkpoint_id: str, current: str | None) -> bool:
+    """Whether no call will carry this id again: ids of snapshots are counted and never used twice (trainer.md)."""
+    return checkpoint_id != current and checkpoint_id.startswith("c")
+
+
+# What a recovery may forget on top: it consists of SYSTEM events only, so nothing is admitted, nothing fails, and
+# nobody restarts. What was seen of an attempt that was given up names its cause, and changes nothing that happens.
+
+
+def closed_local(found: Local) -> Local:
+    """Return the group as far as SYSTEM events can tell: one that is over everywhere is as good as none."""
+    siblings = tuple(Sibling(tuple(map(_unseen, s.cells))) for s in found.siblings)
+    if found.status is None:
+        return Local(None, None, siblings)
+    if found.status not in (GroupStatus.READY_TO_FINALIZE, *OVER):
+        return Local(found.status, None, siblings)
+    if all(c in (GONE, OWNED) for s in siblings for c in s.cells):
+        return Local(None, None, (Sibling(),) * len(siblings))
+    return Local(GroupStatus.DROPPED, None, siblings)
+
+
+def _unseen(cell: Cell) -> Cell:
+    if cell.saved is not None or cell.durable is not None:
+        cell = cell._replace(saved=None, durable=None)
+    if cell.entry is None or cell.entry.status not in GIVEN_UP:
+        return cell
+    return _over(cell._replace(entry=GONE.entry))
+
+
+def closed_shared(found: Shared) -> Shared:
+    """Return the shared part as far as SYSTEM events can tell."""
+    snapshot = found.snapshot
+    failures = MAX_CONSECUTIVE_FAILURES if snapshot.ended else 0
+    return found._replace(
+        snapshot=evolve(snapshot, published=(), failures=failures),
+        durable=False,
+        budget=(0,) * len(found.budget),
+    )

@@ -1,0 +1,325 @@
+"""Successors of systems at the speed of table look-ups, with `enabled` and `step` as the only source of the tables.
+
+A state is a tuple of small integers: the shared part, then one for each group. An event of one group reads its own
+group, the shared part, and of the other groups only whether one of them keeps a waiting prepare from its answer; an
+event of nobody's group reads a few facts of every group. So the effect of an event is looked up by exactly these, and
+the real `step` runs once for each combination that occurs.
+
+That an event reads and writes nothing else is an assumption about the protocol. It is checked, not trusted: whatever
+the real step does to a part that the table does not foresee raises FactoringError, every state for which the real step
+runs compares what the tables already knew, and a sample of all other states is recomputed with the real step.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from attrs import frozen
+
+from protocol import properties
+from protocol.events import Admit, Event, Owner, RestartBoth, RestartGym, RestartTrainer
+from protocol.gym import State
+from protocol.policy import Policy
+from protocol.runs import group_of
+from protocol.scope import Scope
+from protocol.state import System
+from protocol.system import enabled, step
+from protocol.trainer import GIVEN_UP, AttemptStatus, GroupStatus
+from state_machines import reduce
+from state_machines.factor import FactoringError, Local, Parts, Shared, Sibling, join, split
+from state_machines.reduce import ALL, Reductions
+
+Code = tuple[int, ...]
+SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
+EVERYBODY: Final = frozenset(Owner)
+UNFACTORED: Final = (RestartTrainer, RestartGym, RestartBoth)  # they read and write everything
+
+# Facts of a group that events of others can see.
+RUNNING, NOT_READY, OWING, UNPAYABLE, FRESH, STILL_NOT_READY, RESERVED, RETAINED, RECORDED = (1 << n for n in range(9))
+FIRST: Final = 1 << 9  # this group is the next one to be admitted
+WAIT_FACTS: Final = RUNNING | NOT_READY
+SAMPLE: Final = 4093  # one state in so many is recomputed with the real step
+
+
+@frozen
+class Label:
+    """What exploration knows of a transition. `unsafe` is the safety property that it breaks, if any."""
+
+    name: str
+    rescues: bool
+    in_time: bool
+    unsafe: str | None = None
+
+
+class Move(NamedTuple):
+    """A transition of one group: the label, the shared part and the group's part after it."""
+
+    label: int
+    shared: int
+    local: int
+
+
+class Turn(NamedTuple):
+    """A transition of nobody's group: the label, the shared part after it, and where the groups' parts are looked up."""
+
+    label: int
+    shared: int
+    column: int
+
+
+class Successors:
+    """The transitions of one policy and scope, over interned parts.
+
+    `closed` limits them to SYSTEM events and forgets what no such event reads: that is what a recovery needs.
+    """
+
+    def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, *, closed: bool = False) -> None:
+        self.policy, self.scope, self.closed = policy, scope, closed
+        self.on = ALL if closed and on == ALL else reduce.applicable(on, scope)
+        self.owners = SYSTEM_ONLY if closed else EVERYBODY
+        self.shared: list[Shared] = []
+        self.locals: list[Local] = []
+        self.facts: list[int] = []
+        self.waiting: list[bool] = []
+        self.labels: list[Label] = []
+        self.moves: dict[tuple[int, int, int], tuple[Move, ...]] = {}
+        self.turns: dict[tuple[int, int], tuple[Turn, ...]] = {}
+        self.columns: list[dict[int, int]] = []
+        self.real_steps = 0
+        self.sampled = 0
+        self._column_of: dict[tuple[int, int, Event], int] = {}
+        self._shared_ids: dict[Shared, int] = {}
+        self._local_ids: dict[Local, int] = {}
+        self._raw_shared: dict[tuple[Shared, bool], int] = {}
+        self._raw_locals: dict[Local, int] = {}
+        self._label_ids: dict[Label, int] = {}
+        self._siblings: dict[Sibling, int] = {}
+        self._count = 0
+        self.unfactored = not closed and bool(scope.trainer_restarts or scope.gym_restarts or scope.restarts)
+        self.empty = self._local(Local(None, None, (Sibling(),) * scope.siblings))
+        assert self.empty == 0
+
+    # Systems and codes
+
+    def encode(self, system: System) -> Code:
+        """Return the code of `system`, the same for all systems that the reductions identify."""
+        code = self._encode(system)
+        return self.sort(code)
+
+    def sort(self, code: Code) -> Code:
+        """Return the code with its groups in canonical order; those not admitted come last."""
+        if self.on.groups and len(code) > 2:
+            return (code[0], *sorted(code[1:], reverse=True))
+        return code
+
+    def decode(self, code: Code) -> System:
+        """Return the representative system of `code`."""
+        parts = Parts(self.shared[code[0]], tuple([self.locals[x] for x in code[1:]]))
+        return join(self.policy, self.scope, parts)
+
+    def _encode(self, system: System) -> Code:
+        parts = split(system)
+        ids = [self._raw_locals.get(x, -1) for x in parts.locals]
+        for i, x in enumerate(ids):
+            if x < 0:
+                ids[i] = self._local(parts.locals[i])
+        owing = any(self.facts[x] & OWING for x in ids)
+        key = (parts.shared, owing)
+        shared = self._raw_shared.get(key)
+        if shared is None:
+            shared = self._raw_shared[key] = self._share(parts.shared, owing)
+        return (shared, *ids)
+
+    def _share(self, found: Shared, owing: bool) -> int:
+        found = reduce.shared(found, self.on, self.scope, owing=owing)
+        if self.closed:
+            found = reduce.closed_shared(found)
+        known = self._shared_ids.get(found)
+        if known is None:
+            known = self._shared_ids[found] = len(self.shared)
+            self.shared.append(found)
+            self.waiting.append(found.fence.waiting is not None)
+        return known
+
+    def _local(self, raw: Local) -> int:
+        found = reduce.local(raw, self.on, self.scope)
+        if self.closed:
+            found = reduce.closed_local(found)
+        if self.on.siblings and len(found.siblings) > 1:
+            ids = self._siblings
+            found = found._replace(
+                siblings=tuple(sorted(found.siblings, key=lambda s: ids.setdefault(s, len(ids)))),
+            )
+        known = self._local_ids.get(found)
+        if known is None:
+            known = self._local_ids[found] = len(self.locals)
+            self.locals.append(found)
+            self.facts.append(facts(found))
+            if self.on.groups and not self.closed and found.status is None and known:
+                raise FactoringError("a group that was not admitted has left something behind: groups are not equal")
+        self._raw_locals[raw] = known
+        return known
+
+    def label_id(self, label: Label) -> int:
+        known = self._label_ids.get(label)
+        if known is None:
+            known = self._label_ids[label] = len(self.labels)
+            self.labels.append(label)
+        return known
+
+    # Transitions
+
+    def of(self, code: Code) -> list[tuple[int, Code]]:
+        """Return `(label, successor)` of every transition of `code`, equal ones once or more often."""
+        if not self.on.tables:
+            return self.real(code)
+        found: list[tuple[int, Code]] = []
+        every = self._everybody(code)
+        try:
+            for i in self._positions(code):
+                head, tail = code[1:i], code[i + 1 :]
+                for label, shared, local in self.moves[code[0], self._seen_by(code, i), code[i]]:
+                    found.append((label, self.sort((shared, *head, local, *tail))))
+            for label, shared, column in self.turns[code[0], every]:
+                into = self.columns[column]
+                found.append((label, self.sort((shared, *[into[x] for x in code[1:]]))))
+        except KeyError:
+            self.learn(code)
+            return self.of(code)
+        if self.unfactored:
+            found += self.whole(code)
+        self._count += 1
+        if self._count % SAMPLE == 0:
+            self.verify(code, found)
+        return found
+
+    def whole(self, code: Code) -> list[tuple[int, Code]]:
+        """Return the transitions that no table can hold: restarts, by the real step."""
+        system = self.decode(code)
+        events = [e for e in enabled(system, frozenset({Owner.FAULT})) if isinstance(e, UNFACTORED)]
+        return [(self._label(system, e, after), self.encode(after)) for e, after in self._steps(system, events)]
+
+    def real(self, code: Code) -> list[tuple[int, Code]]:
+        """Return the transitions of `code` by the real `enabled` and `step` alone."""
+        system = self.decode(code)
+        steps = self._steps(system, enabled(system, self.owners))
+        return [(self._label(system, event, after), self.encode(after)) for event, after in steps]
+
+    def verify(self, code: Code, found: list[tuple[int, Code]]) -> None:
+        """Raise FactoringError unless `found` are the real transitions of `code`."""
+        self.sampled += 1
+        real = set(self.real(code))
+        if set(found) != real:
+            only = [(self.labels[x].name, s) for x, s in set(found) ^ real]
+            raise FactoringError(f"tables and the real step disagree in {code}: {sorted(only)[:4]}")
+
+    def learn(self, code: Code) -> None:
+        """Run the real step on `code` and fill the tables with what each part of it shows."""
+        system = self.decode(code)
+        if self._encode(system) != code:
+            raise FactoringError(f"{code} does not survive the round trip through its system")
+        moves: list[list[Move]] = [[] for _ in code[1:]]
+        turns: list[Turn] = []
+        every = self._everybody(code)
+        for event, after in self._steps(system, enabled(system, self.owners)):
+            if isinstance(event, UNFACTORED):
+                continue
+            label, into = self._label(system, event, after), self._encode(after)
+            group = group_of(event)
+            if group is None:
+                turns.append(Turn(label, into[0], self._column(event, code, into, every)))
+                continue
+            at = group + 1
+            if into[1:at] != code[1:at] or into[at + 1 :] != code[at + 1 :]:
+                raise FactoringError(f"{event} has touched another group in {code}")
+            moves[group].append(Move(label, into[0], into[at]))
+        for i, found in enumerate(moves, 1):
+            self._remember(self.moves, (code[0], self._seen_by(code, i), code[i]), tuple(found))
+        self._remember(self.turns, (code[0], every), tuple(turns))
+
+    def _remember(self, table: dict[tuple[int, ...], tuple[object, ...]], key: tuple[int, ...], found: tuple) -> None:  # type: ignore[type-arg]
+        known = table.setdefault(key, found)
+        if set(known) != set(found):
+            raise FactoringError(f"two systems that look the same from {key} differ in what can happen")
+
+    def _column(self, event: Event, code: Code, into: Code, every: int) -> int:
+        key = (code[0], every, event)
+        column = self._column_of.get(key)
+        if column is None:
+            column = self._column_of[key] = len(self.columns)
+            self.columns.append({})
+        for before, after in zip(code[1:], into[1:], strict=True):
+            if self.columns[column].setdefault(before, after) != after:
+                raise FactoringError(f"{event} does two things to the same group in {code}")
+        return column
+
+    def _steps(self, system: System, events: "tuple[Event, ...] | list[Event]") -> list[tuple[Event, System]]:
+        self.real_steps += len(events)
+        return [(event, step(system, event)) for event in events]
+
+    def _label(self, before: System, event: Event, after: System) -> int:
+        unsafe = None
+        if not self.closed:
+            broken = properties.unsafe(before, event, after)
+            if broken:  # what was broken before is not this transition's doing
+                standing = properties.unsafe(before, event, before)
+                unsafe = next((v.property.value for v in broken if v not in standing), None)
+        rescues, in_time = properties.rescues(event), properties.commits_in_time(event)
+        return self.label_id(Label(event.name, rescues, in_time, unsafe))
+
+    # What is seen
+
+    def _positions(self, code: Code) -> list[int]:
+        if not self.on.groups:
+            return list(range(1, len(code)))
+        return [i for i in range(1, len(code)) if i == 1 or code[i] != code[i - 1]]
+
+    def _everybody(self, code: Code) -> int:
+        seen = 0
+        for x in code[1:]:
+            seen |= self.facts[x]
+        return seen
+
+    def _seen_by(self, code: Code, at: int) -> int:
+        """Return what an event of the group at `at` can see of the other groups."""
+        seen = 0
+        if self.waiting[code[0]]:
+            for i, x in enumerate(code[1:], 1):
+                if i != at:
+                    seen |= self.facts[x]
+            seen &= WAIT_FACTS
+        if self.locals[code[at]].status is None and self._first(code) == at:
+            seen |= FIRST
+        return seen
+
+    def _first(self, code: Code) -> int:
+        return next((i for i, x in enumerate(code[1:], 1) if self.locals[x].status is None), 0)
+
+
+def facts(found: Local) -> int:
+    """Return what others can see of a group, as a set of bits."""
+    seen = 0
+    for sibling in found.siblings:
+        for cell in sibling.cells:
+            execution, owed = cell.execution, cell.owed
+            retained = execution is not None and execution.receipt is not None
+            if execution is not None:
+                if execution.state in (State.RUNNING, State.PARK_REQUESTED):
+                    seen |= RUNNING
+                if execution.state is not State.PARKED or execution.boundary is None:
+                    seen |= NOT_READY
+                    if not (owed and retained):
+                        seen |= STILL_NOT_READY
+            if owed:
+                seen |= OWING | (FRESH if retained else 0 if cell.acknowledged else UNPAYABLE)
+            elif retained and cell.entry is not None and cell.entry.status in GIVEN_UP:
+                seen |= RETAINED
+            if cell.durable is not None:
+                seen |= RECORDED
+        last = sibling.cells[-1].entry if sibling.cells else None
+        if found.status is GroupStatus.GENERATING and last is not None and last.status is AttemptStatus.RESERVED:
+            seen |= RESERVED
+    return seen
+
+
+Verdicts = Callable[[System], bool]
+__all__ = ["Admit", "Code", "Label", "Successors", "facts"]
