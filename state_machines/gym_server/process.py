@@ -25,7 +25,8 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket. Raises CannotListen."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        opened = socket.socket(family, socket.SOCK_STREAM)
+        # the protocol is named because asyncio turns Nagle's delay off only for sockets that say TCP
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host, port))
         opened.listen(128)

@@ -94,10 +94,11 @@ class GymCall:
 
 
 def reply_word(status: int, code: str | None, body: dict[str, Any]) -> str:
-    """Return an answer of a control route in one line. Of the bodies, what decides the trainer's next step counts."""
+    """Return an answer of a control route in one line. Of a body, what decides the trainer's next step counts."""
     words = [str(status), code or ""]
     if status == 200:
-        words += [f"{k}={body[k]}" for k in ("retired", "completed_unacknowledged", "released", "records") if k in body]
+        words += [f"{key}={body[key]}" for key in ("retired", "released", "records") if key in body]
+        words += ["completed_unacknowledged"] if body.get("completed_unacknowledged") is True else []
     return " ".join(filter(None, words))
 
 

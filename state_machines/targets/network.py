@@ -1,8 +1,8 @@
 """The network between a target and its server, in our hands: calls can be cut, answers thrown away or held back.
 
-`Cut` and `Drop` happen in the transport, below the client, where the network does them: a request that is cut never
-leaves; an answer that is dropped was read, and the caller sees the same transport error. Nothing that a server sends can
-hold or fill this process: answers end within a time, below a size, in one host.
+Losses happen in the transport, below the client, where the network does them: a request that is cut never
+leaves; an answer that is dropped was read, and the caller sees the same transport error. Nothing that a server sends
+can hold or fill this process: answers end within a time and below a size, and are never unpacked.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ class Network(httpx.BaseTransport):
             raise httpx.NetworkError(str(error) or type(error).__name__, request=request) from None
         if loss is Loss.REPLY:
             raise httpx.ReadError("the answer was thrown away", request=request)
-        return httpx.Response(response.status, headers=response.headers, content=content, request=request)
+        return httpx.Response(response.status, headers=_plain(response.headers), content=content, request=request)
 
     def close(self) -> None:
         self._pool.close()
@@ -117,6 +117,11 @@ def _limited(response: httpcore.Response) -> bytes:
         if len(content) > LIMIT:
             raise TooLarge(f"an answer of more than {LIMIT >> 20} MiB")
     return bytes(content)
+
+
+def _plain(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Without `content-encoding`: none was asked for, and a small archive can unpack to more than memory holds."""
+    return [(name, value) for name, value in headers if name.lower() != b"content-encoding"]
 
 
 class Line:
@@ -164,7 +169,8 @@ class OpenNetwork(httpx.AsyncBaseTransport):
                     raise TooLarge(f"an answer of more than {LIMIT >> 20} MiB")
         finally:
             await inner.aclose()
-        response = httpx.Response(inner.status_code, headers=inner.headers, content=bytes(content), request=request)
+        headers = _plain(inner.headers.raw)
+        response = httpx.Response(inner.status_code, headers=headers, content=bytes(content), request=request)
         if not await line.hold(response):
             raise httpx.ReadError("the answer was thrown away", request=request)
         return response
