@@ -15,15 +15,15 @@ from protocol.policy import Policy, spell
 from protocol.policy import parse as parse_policy
 from protocol.scope import Scope
 from protocol.snapshot import Step
-from protocol.state import System
+from protocol.state import System, initial
 from protocol.system import broken, step
 from protocol.wire import Call
-from state_machines.replay import Replay, replay
+from state_machines.replay import Replay
 from state_machines.report.changes import changes, names
 from state_machines.report.onward import extended
 from state_machines.report.text import lanes, legend, wrapped
 from state_machines.report.view import View, unacked, view
-from state_machines.verdict import Judge
+from state_machines.verdict import Judge, Unknown
 
 CONTINUED: Final = "+"
 
@@ -32,7 +32,8 @@ CONTINUED: Final = "+"
 class Side:
     """One policy's history. `seen` shows it with its continuation, whose first event is number `own`.
 
-    `labels` number the columns: by the events of the file, then +1, +2 for what happens by itself.
+    `labels` number the columns: by the events of the file, then +1, +2 for what happens by itself. `unknown` says that
+    a state could not be decided within the judge's limit, so that no verdict here does not mean a clean history.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Side:
     left_out: tuple[tuple[int, Event, str], ...]
     snapshots: tuple[str, ...]
     end: str
+    unknown: bool = False
 
     @property
     def own(self) -> int:
@@ -51,6 +53,8 @@ class Side:
     def broken(self) -> str:
         """The sentence of what broke, and after which event; empty when nothing did."""
         run = self.seen.replay
+        if self.unknown:
+            return "Unknown: a state could not be decided within the limit."
         if run.verdict is None or run.at is None:
             return ""
         label = self.labels[run.at - 1] if run.at else 0
@@ -92,7 +96,7 @@ def split_policies(text: str) -> list[str]:
 def compare(
     events: Sequence[Event], scope: Scope, policies: Iterable[tuple[str, Policy]], judge: Judge | None = None
 ) -> Comparison:
-    """Return the history under each of the named policies. Raises `recovery.Unknown` when a state is undecided."""
+    """Return the history under each of the named policies."""
     judge = judge or Judge()
     sides = tuple(side(name, policy, scope, events, judge) for name, policy in policies)
     return Comparison(sides, first_difference(sides))
@@ -100,31 +104,36 @@ def compare(
 
 def side(name: str, policy: Policy, scope: Scope, events: Sequence[Event], judge: Judge) -> Side:
     """Return what one policy makes of a history."""
-    kept, labels, left_out = [], [], []
-    system = replay(policy, scope, (), judge).states[0]
+    kept, labels, left_out, states = [], [], [], [initial(policy, scope)]
     for number, event in enumerate(events, 1):
-        why = broken(system, event)
+        why = broken(states[-1], event)
         if why is None:
-            system = step(system, event)
+            states.append(step(states[-1], event))
             kept.append(event)
             labels.append(str(number))
         else:
             left_out.append((number, event, why))
-    run = replay(policy, scope, kept, judge)
-    longer, own, end = extended(run)
-    if run.verdict is None:
-        longer = judged(longer, judge)
+    longer, own, end = extended(Replay(policy, scope, tuple(kept), tuple(states), None, None))
+    longer, unknown = judged(longer, judge)
+    at = longer.at if longer.at is not None and longer.at <= own else None
+    run = Replay(policy, scope, tuple(kept), tuple(states), None if at is None else longer.verdict, at)
     labels += [f"{CONTINUED}{i}" for i in range(1, len(longer.events) - own + 1)]
-    return Side(name, run, view(longer, own), tuple(labels), tuple(left_out), _snapshots(longer), end)
+    return Side(name, run, view(longer, own), tuple(labels), tuple(left_out), _snapshots(longer), end, unknown)
 
 
-def judged(run: Replay, judge: Judge) -> Replay:
-    """Return a replay whose verdict also looks at the continuation, step by step."""
-    for number, (before, event, after) in enumerate(zip(run.states, run.events, run.states[1:], strict=False), 1):
-        verdict = judge.step(before, event, after)
+def judged(run: Replay, judge: Judge) -> tuple[Replay, bool]:
+    """Return a history with its first verdict, also of its continuation, and whether that was left undecided."""
+    try:
+        verdict = judge.state(run.states[0])
         if verdict is not None:
-            return evolve(run, verdict=verdict, at=number)
-    return run
+            return evolve(run, verdict=verdict, at=0), False
+        for number, (before, event, after) in enumerate(zip(run.states, run.events, run.states[1:], strict=False), 1):
+            verdict = judge.step(before, event, after)
+            if verdict is not None:
+                return evolve(run, verdict=verdict, at=number), False
+    except Unknown:
+        return run, True
+    return run, False
 
 
 def first_difference(sides: tuple[Side, ...]) -> Difference | None:
@@ -223,8 +232,7 @@ def text(comparison: Comparison, *, width: int = 80) -> Text:
 
 def _outcome(one: Side, width: int) -> Text:
     out = Text("\n")
-    verdict = one.seen.replay.verdict
-    if verdict is None:
+    if not one.broken:
         out.append_text(wrapped("Nothing is broken.", width, "bold green"))
     else:
         out.append_text(wrapped(one.broken, width, "bold red"))

@@ -6,9 +6,11 @@ import re
 from typing import Final
 
 from protocol.policy import spell
+from state_machines.replay import Replay
 from state_machines.trace import Trace, to_json
 
-MODULE: Final = '''"""A regression test made by `stranded show FILE --format pytest`: a history that must not fail any more.
+MODULE: Final = '''\
+"""A regression test, made by `stranded show FILE --format pytest`: a history that must not fail any more.
 
 It replays the history on POLICY: a policy's name, axis=value pairs, or a policy of your own as module:object. With
 TARGET, a Gym's URL, it also runs the very same history there and fails where that Gym does something else. Events that
@@ -78,5 +80,5 @@ def _lines(sentence: str, width: int) -> list[str]:
     return lines
 
 
-def _on_target(text: str, run: "Replay") -> str | None:
+def _on_target(text: str, run: Replay) -> str | None:
     raise NotImplementedError

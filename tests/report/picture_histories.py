@@ -12,15 +12,15 @@ HISTORIES = {
     "lost": ("sibling", "admit 0 | finish p0_g1/0 | lose_reply run p0_g1/0"),
     "clean": (
         "sibling",
-        "admit 0 | finish p0_g0/0 | snapshot | deliver p0_g0/0 | flush | prepare | boundary p0_g1/0 | "
-        "boundary p0_g2/0 | answer | commit | publish | resume",
+        """admit 0 | finish p0_g0/0 | snapshot | deliver p0_g0/0 | flush | prepare | boundary p0_g1/0 |
+        boundary p0_g2/0 | answer | commit | publish | resume""",
     ),
     "long": (
         "prompt_group",
-        "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | admit 1 | fail p0_g1/0 | deliver p0_g1/0 | finish p0_g0/1 | "
-        "deliver p0_g0/1 | finish p0_g1/1 | finish p0_g2/1 | deliver p0_g1/1 | deliver p0_g2/1 | flush | snapshot | "
-        "finalize 0 | prepare | boundary p1_g0/0 | boundary p1_g1/0 | boundary p1_g2/0 | boundary p0_g2/0 | answer | "
-        "prepare | answer | deadline | resume",
+        """admit 0 | finish p0_g0/0 | deliver p0_g0/0 | admit 1 | fail p0_g1/0 | deliver p0_g1/0 | finish p0_g0/1 |
+        deliver p0_g0/1 | finish p0_g1/1 | finish p0_g2/1 | deliver p0_g1/1 | deliver p0_g2/1 | flush | snapshot |
+        finalize 0 | prepare | boundary p1_g0/0 | boundary p1_g1/0 | boundary p1_g2/0 | boundary p0_g2/0 | answer |
+        prepare | answer | deadline | resume""",
     ),
 }
 

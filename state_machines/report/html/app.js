@@ -157,6 +157,8 @@
 
   function ownRun(finding) { return data.runs[data.findings[finding - 1].runs[0][0]]; }
 
+  const breaks = (run) => Math.min(run.own, run.verdict && run.verdict[2] !== null ? run.verdict[2] : run.own);
+
   function hash(step, beside = place.beside) {
     return `#f${place.finding}-s${step}${beside ? `-vs-${encodeURIComponent(beside)}` : ""}`;
   }
@@ -282,7 +284,7 @@
     const found = /^#f(\d+)(?:-s(\d+))?(?:-vs-(.+))?$/.exec(location.hash);
     if (!found || !sections[found[1] - 1]) return null;
     const run = ownRun(+found[1]);
-    const broken = run.verdict ? run.verdict[2] : run.own;
+    const broken = breaks(run);
     let beside = "";
     try { beside = found[3] ? decodeURIComponent(found[3]) : ""; } catch { beside = ""; }
     return { finding: +found[1], step: found[2] === undefined ? broken : Math.min(+found[2], run.events.length), beside };
@@ -291,7 +293,7 @@
   function go(change) {
     const run = ownRun(change.finding || place.finding);
     if (change.label !== undefined) change = { step: run.labels.indexOf(change.label) + 1 };
-    if (change.finding && change.step === undefined) change.step = run.verdict ? run.verdict[2] : run.own;
+    if (change.finding && change.step === undefined) change.step = breaks(run);
     const next = { ...place, ...change };
     next.step = Math.max(0, Math.min(next.step, run.events.length));
     const jump = next.finding !== place.finding;
@@ -361,7 +363,7 @@
   if (matchMedia("(max-width: 760px)").matches && sections.length > 1) document.getElementById("list").open = false;
   if (sections.length) {
     const found = read();
-    Object.assign(place, found || { finding: 1, step: ownRun(1).verdict ? ownRun(1).verdict[2] : ownRun(1).own });
+    Object.assign(place, found || { finding: 1, step: breaks(ownRun(1)) });
     render(Boolean(found));
   }
 })();

@@ -113,15 +113,15 @@ def _key(run: dict[str, Any]) -> str:
 def _finding(number: int, source: Source, own: Side) -> Finding:
     trace, run, verdict = source.trace, own.replay, own.replay.verdict
     steps = tuple(_steps(own))
-    title = "no finding" if verdict is None else str(verdict)
+    title = "unknown" if own.unknown else "no finding" if verdict is None else str(verdict)
     other = "prompt_group" if own.name == "sibling" else "sibling"
     return Finding(
         number=number,
         name=source.name,
         policy=own.name,
         title=title,
-        word="clean" if verdict is None else verdict.word,
-        sentence="Nothing is broken." if verdict is None else _sentence(verdict.sentence),
+        word=verdict.word if verdict is not None else "unknown" if own.unknown else "clean",
+        sentence=_sentence(verdict.sentence) if verdict is not None else own.broken or "Nothing is broken.",
         left=left(run),
         command=source.command or f"stranded replay {shlex.quote(source.name)}",
         compare=f"stranded compare {shlex.quote(source.name)} --policies {shlex.quote(f'{own.name},{other}')}",
@@ -166,7 +166,6 @@ class Tables:
     def run(self, one: Side) -> dict[str, Any]:
         """Return one history under one policy: its columns, lanes, states and outcome."""
         run = one.seen.replay
-        verdict = run.verdict
         return {
             "policy": one.name,
             "own": one.own,
@@ -175,7 +174,7 @@ class Tables:
             "changes": [[[SIDES.index(c.side), self.lines(c.sentence)] for c in done] for done in one.seen.changes],
             "states": [self.state(system) for system in run.states],
             "lanes": [self.lane(lane) for lane in one.seen.lanes],
-            "verdict": None if verdict is None else [verdict.word, one.broken, run.at],
+            "verdict": ["unknown", one.broken, None] if one.unknown else _verdict(one),
             "snapshots": list(one.snapshots),
             "left": one.unacked,
             "out": [[str(n), str(event), why] for n, event, why in one.left_out],
@@ -196,6 +195,11 @@ class Tables:
         text = full(system)
         sides = [[self.lines(line) for line in lines] for lines in attrs.astuple(text)]
         return self.states(system, [*sides, [self.event(event) for event in enabled(system)]])
+
+
+def _verdict(one: Side) -> list[Any] | None:
+    run = one.seen.replay
+    return None if run.verdict is None else [run.verdict.word, one.broken, run.at]
 
 
 def _mark(mark: Mark | None) -> int:
