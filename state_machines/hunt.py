@@ -25,7 +25,7 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import initial
 from protocol.system import step
-from state_machines.machine import STEPS, HandOver, Session, machine
+from state_machines.machine import HandOver, Session, machine, steps
 from state_machines.report.onward import onward
 from state_machines.shrink import shorter_than, shrink
 from state_machines.targets.base import DIVERGED, Divergence, Target, TargetStopped, follow
@@ -141,7 +141,7 @@ def _until_nothing_new(
     own, kind.session = kind.session, session
     chosen = settings(
         max_examples=examples,
-        stateful_step_count=STEPS,
+        stateful_step_count=steps(kind.scope),
         database=database,
         derandomize=False,
         deadline=None,

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, ClassVar, Final
 
+import hypothesis
 from attrs import define, field
 from hypothesis import HealthCheck, settings
-from hypothesis import event as witness
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from protocol.events import Event
 from protocol.policy import Policy, spell
@@ -25,11 +25,11 @@ from protocol.scope import Fault, Scope
 from protocol.system import RULES
 from state_machines.targets.base import Target, TargetError, TargetStopped, check
 from state_machines.verdict import Finding, Verdict, finding_type
-from state_machines.walk import FAMILIES, UNKNOWN, Edge, Walk
+from state_machines.walk import FAMILIES, OPTIONAL, UNKNOWN, Edge, Walk
 
-STEPS: Final = 40  # events of one history; every cause of the scopes people use takes far fewer
 NAME: Final = "happen"  # of every rule
 INDEX: Final = st.integers(0, 59)  # into a list of enabled events, from its start again when it is shorter
+OFF: Final = st.frozensets(st.sampled_from(sorted(OPTIONAL)), max_size=4)
 LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS)
 SAFETY: Final = tuple(p for p in Property if p not in LIVENESS and p is not Property.FAIR)
 
@@ -74,6 +74,8 @@ class HandOver(RuleBasedStateMachine):
         self.node = self.run.walk.start
         self.broken = self.run.walk.broken
         self.events: list[Event] = []
+        self.off: frozenset[str] = frozenset()
+        self.open = self.node.families.keys()
         self.witnessed: frozenset[str] = frozenset()
         if self.run.target is not None:
             self._with_target(self.run.target.reset, self.policy, self.scope)
@@ -101,6 +103,7 @@ class HandOver(RuleBasedStateMachine):
             self.node.visitor = run
             run.states += 1
         self.broken = edge.verdict
+        self.open = edge.node.without(self.off)
 
     def _compare(self, target: Target, event: Event, edge: Edge) -> None:
         found = self._with_target(check, target, len(self.events), event, self.node.system, edge.node.system)
@@ -114,7 +117,13 @@ class HandOver(RuleBasedStateMachine):
         except TargetError as error:
             raise TargetStopped(error) from error
 
-    @precondition(lambda self: not self.node.families)
+    @initialize(off=OFF)
+    def begin(self, off: frozenset[str]) -> None:
+        """Choose what this history does without, as long as anything else can happen (swarm testing)."""
+        self.off = off
+        self.open = self.node.without(off)
+
+    @precondition(lambda self: not self.open)
     @rule()
     def happen(self) -> None:
         """Nothing: one rule is always enabled, also when no event is."""
@@ -125,7 +134,7 @@ class HandOver(RuleBasedStateMachine):
         run.examples += 1
         for name in sorted(self.witnessed):
             run.seen[name] += 1
-            witness(name)
+            hypothesis.event(name)
         if run.progress is not None:
             run.progress(run)
 
@@ -142,7 +151,7 @@ def _rule(family: str) -> Any:
 
     happen.__name__ = NAME
     happen.__doc__ = f"One of: {', '.join(kind.name for kind in FAMILIES[family])}."
-    return precondition(lambda self: family in self.node.families)(rule(**{family: INDEX})(happen))
+    return precondition(lambda self: family in self.open)(rule(**{family: INDEX})(happen))
 
 
 def _invariant(prop: Property) -> Any:
@@ -155,6 +164,11 @@ def _invariant(prop: Property) -> Any:
 
     holds.__name__ = holds.__qualname__ = name
     return invariant()(holds)
+
+
+def steps(scope: Scope) -> int:
+    """Return how many events a history has at most: as many as most need to come to their end."""
+    return min(10 + 4 * scope.groups * scope.siblings, 60)
 
 
 def families(scope: Scope) -> list[str]:
@@ -176,7 +190,7 @@ def machine(policy: Policy, scope: Scope) -> type[HandOver]:
     body |= {"policy": policy, "scope": scope, "session": Session(Walk(policy, scope)), "__module__": __name__}
     made = type(HandOver)(machine_name(policy, scope), (HandOver,), body)
     made.TestCase.settings = settings(  # type: ignore[attr-defined]
-        deadline=None, stateful_step_count=STEPS, suppress_health_check=list(HealthCheck), print_blob=True
+        deadline=None, stateful_step_count=steps(scope), suppress_health_check=list(HealthCheck), print_blob=True
     )
     return made
 

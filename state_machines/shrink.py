@@ -28,14 +28,29 @@ def outcome(walk: Walk, events: Iterable[Event]) -> tuple[tuple[Event, ...], Ver
     if walk.broken is not None:
         return (), walk.broken
     for event in events:
-        if broken(node.system, event) is not None:
+        possible = _possible(node, event)
+        if possible is None:
             continue
+        event = possible
         edge = walk.follow(node, event)
         kept.append(event)
         if edge.verdict is not None:
             return tuple(kept), edge.verdict
         node = edge.node
     return tuple(kept), None
+
+
+def _possible(node: Node, event: Event) -> Event | None:
+    """The event if it can happen, else the same about another attempt of its rollout, else None."""
+    if broken(node.system, event) is None:
+        return event
+    attempt = getattr(event, "attempt", None)
+    if attempt is not None:
+        for index in range(node.system.scope.attempts):
+            other = evolve(event, attempt=Attempt(attempt.rollout, index))  # type: ignore[misc]
+            if broken(node.system, other) is None:
+                return other
+    return None
 
 
 def shrink(walk: Walk, verdict: Verdict, events: Iterable[Event]) -> tuple[Event, ...]:

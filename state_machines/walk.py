@@ -3,6 +3,7 @@
 All of it is pure, so a memo of it changes nothing but the speed: which rule is drawn never depends on what is in it.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from attrs import frozen
@@ -68,6 +69,8 @@ FAMILIES: Final[dict[str, tuple[type[Event], ...]]] = {
     "commit_fails": (CommitFails,),
     "restart": (RestartTrainer, RestartGym, RestartBoth),
 }
+# What a history can do without for a while, and still go somewhere.
+OPTIONAL: Final = ("boundary", "deadline", "deliver", "fail", "finish", "flush", "lose", "settle", "snapshot")
 FAMILY_OF: Final = {kind: name for name, kinds in FAMILIES.items() for kind in kinds}
 UNKNOWN: Final = Verdict("unknown", "unknown")
 
@@ -75,15 +78,23 @@ UNKNOWN: Final = Verdict("unknown", "unknown")
 class Node:
     """A state that was met: its enabled events by family, and the edges that were walked from it."""
 
-    __slots__ = ("edges", "families", "system", "visitor")
+    __slots__ = ("_without", "edges", "families", "system", "visitor")
 
     def __init__(self, system: System) -> None:
         self.system = system
         self.visitor: object = None  # the last hunt that came here
         self.families: dict[str, list[Event]] = {}
         self.edges: dict[Event, Edge] = {}
+        self._without: dict[frozenset[str], Collection[str]] = {}
         for event in enabled(system):
             self.families.setdefault(FAMILY_OF[type(event)], []).append(event)
+
+    def without(self, off: frozenset[str]) -> Collection[str]:
+        """Return the families of which an event is enabled, without those switched `off` unless nothing else is."""
+        found = self._without.get(off)
+        if found is None:
+            found = self._without[off] = frozenset(self.families.keys() - off) or self.families.keys()
+        return found
 
 
 @frozen(eq=False)
