@@ -195,11 +195,14 @@ def _puppet_routes(service: Service, guard: Token, abort: Abort) -> APIRouter:
     """How the agent lets itself be driven (docs/live.md). Each answers when `status` shows what it did."""
     router = APIRouter()
 
+    def done() -> Response:
+        return _json(200, {"status": status_json(service.gym, None)})
+
     def ordered(attempt: Attempt, order: Callable[[], None]) -> Response:
         if not service.live(attempt):
             return _refusal(409, NO_SUCH_RUN, f"{attempt} is not running")
         order()
-        return _json(200, {})
+        return done()
 
     @router.get("")
     async def puppet(authorization: Authorization = None) -> Response:
@@ -230,16 +233,16 @@ def _puppet_routes(service: Service, guard: Token, abort: Abort) -> APIRouter:
         return ordered(body.attempt, lambda: service.agent("park", body.attempt))
 
     @router.post("/expire")
-    async def expire(body: b.OfCheckpoint, authorization: Authorization = None) -> Response:
+    async def expire(body: b.Nothing, authorization: Authorization = None) -> Response:
         guard.check(authorization)
         service.expire()
-        return _json(200, {})
+        return done()
 
     @router.post("/fail_commit")
     async def fail_commit(body: b.OfCheckpoint, authorization: Authorization = None) -> Response:
         guard.check(authorization)
         service.failing.add(body.checkpoint_id)
-        return _json(200, {})
+        return done()
 
     @router.post("/restart")
     async def restart(body: b.RestartBody, request: Request, authorization: Authorization = None) -> Response:

@@ -96,7 +96,7 @@ class GymClient:
         """Send a call that stays open, as a task of `loop`. The returned line holds its answer back."""
         line = Line()
         request = self._open.build_request("POST", self.url + path, json=body)
-        request.extensions |= {LINE: line, LOSS: loss}
+        request.extensions |= {LINE: line, LOSS: loss, "trace": line.trace}
 
         async def call() -> None:
             try:
@@ -104,6 +104,7 @@ class GymClient:
             except httpx.TransportError:
                 line.lost = True
             finally:
+                line.sent.set()
                 line.arrived.set()
 
         line.task = loop.create_task(call())

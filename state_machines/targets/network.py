@@ -128,11 +128,17 @@ class Line:
     """One call that the server keeps open. The answer waits in the network until it is delivered or dropped."""
 
     def __init__(self) -> None:
+        self.sent = asyncio.Event()
         self.arrived = asyncio.Event()
         self.response: httpx.Response | None = None
         self.lost = False
         self.task: asyncio.Task[None] | None = None
         self._gate: asyncio.Future[bool] | None = None
+
+    async def trace(self, name: str, info: Any) -> None:
+        """What httpcore tells about the request on its way."""
+        if name == "http11.send_request_body.complete":
+            self.sent.set()
 
     async def hold(self, response: httpx.Response) -> bool:
         """The answer has come. Wait until it is decided what becomes of it."""
