@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 from protocol.policy import Policy, PolicyError, spell
 from protocol.scope import Scope, ScopeError
 from protocol.scope import parse as parse_scope
-from state_machines.campaign.shard import HUNT, MODEL, PROVE, Shard
+from state_machines.campaign.shard import HTTP, HUNT, MODEL, PROVE, Shard
 from state_machines.commands.options import load_policy
 
 SHARD_LIMIT: Final = 1_000_000
@@ -223,8 +223,8 @@ def _policy(text: str) -> Policy:
 
 
 def _target(text: str) -> str:
-    if text != MODEL and not text.startswith(("http://", "https://")):
-        raise PlanError(f"targets: {text!r} is neither {MODEL} nor the http:// address of a Gym")
+    if text not in (MODEL, HTTP) and not text.startswith(("http://", "https://")):
+        raise PlanError(f"targets: {text!r} is neither {MODEL}, {HTTP} (a reference Gym) nor a Gym's http:// address")
     return text
 
 

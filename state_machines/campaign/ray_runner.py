@@ -4,6 +4,7 @@ Ray's own retries are off: here a try is counted, bounded and reported, and a sh
 """
 
 import logging
+import socket
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -13,6 +14,7 @@ from state_machines.campaign.shard import Shard, outcome_from_json
 
 LOCAL: Final = "local"
 AHEAD: Final = 2  # shards handed out per CPU, so that no worker waits for the driver
+REACH: Final = 10.0  # seconds to wait for the head node
 
 
 class RayError(RuntimeError):
@@ -39,7 +41,19 @@ def on_ray(
             ray.shutdown()
 
 
+def _reach(address: str) -> None:
+    """Raise RayError at once when nothing listens at `host:port`: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACH).close()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise RayError(f"the Ray cluster {address} cannot be used: {reason}; is its head node up?") from None
+
+
 def _connect(ray: Any, address: str, workers: int | None) -> None:
+    _reach(address)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
         quiet |= {"include_dashboard": False, "num_cpus": workers}

@@ -110,7 +110,7 @@ def test_a_plan_of_proofs_needs_no_budget(tmp_path):
         ('policies = ["sibling"]\nbudgets = 1', "budgets: unknown; the keys are name, policies"),
         ('policies = ["sibling"]\nscopes = ["groups=99"]', "scopes: groups is 99"),
         ('policies = ["sibling"]\nfaults = ["floods=1"]', "faults: no bound is called 'floods'"),
-        ('policies = ["sibling"]\ntargets = ["gym"]', "targets: 'gym' is neither model nor"),
+        ('policies = ["sibling"]\ntargets = ["gym"]', "targets: 'gym' is neither model, http (a reference Gym) nor"),
         ('policies = ["sibling"]\nseeds = [-1]', "seeds: -1 is not a whole number"),
         ('policies = ["sibling"]\nseeds = [true]', "seeds: True is not a whole number"),
         ('policies = ["sibling"]\nseeds = { random = 0 }', "seeds.random: 0 is not a number of seeds"),

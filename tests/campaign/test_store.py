@@ -64,7 +64,8 @@ def test_a_failed_transaction_leaves_nothing_of_its_shard(tmp_path):
 
 
 def test_a_closed_store_is_one_file_and_reading_it_leaves_no_other(tmp_path):
-    with create(tmp_path / "s", plan()):
+    with create(tmp_path / "s", plan()) as store:
+        store.give_up(plan().shards()[0], 3, "why")
         assert {path.name for path in tmp_path.iterdir()} == {"s", "s-wal", "s-shm", "s.lock"}
     assert summary(tmp_path / "s").shards == 4
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
