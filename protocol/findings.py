@@ -18,6 +18,7 @@ class Property(Enum):
     STALE_HARMLESS = "stale_harmless"
     PUBLISHED_ONCE = "published_once"
     RESTORE_COMES = "restore_comes"
+    CUT_CLEAN = "cut_clean"
 
 
 PROPERTIES: Final[dict[Property, str]] = {
@@ -30,8 +31,9 @@ PROPERTIES: Final[dict[Property, str]] = {
     Property.ACKNOWLEDGED_OWNED: "nothing is owed that the trainer neither holds, sealed nor gave up",
     Property.SEALED_TOGETHER: "in prompt_group a group is sealed from one attempt only",
     Property.STALE_HARMLESS: "an answer of an attempt given up changes nothing about a newer attempt",
-    Property.PUBLISHED_ONCE: "every snapshot is published at most once",
+    Property.PUBLISHED_ONCE: "every snapshot is published at most once, and only after Gym has committed it",
     Property.RESTORE_COMES: "no sealed sibling is run again, and no restored run waits for what cannot come",
+    Property.CUT_CLEAN: "a snapshot is a clean cut: nothing runs and nothing is un-ACKed or owed when it is taken",
 }
 
 
@@ -50,6 +52,7 @@ class Cause(Enum):
     UNPAYABLE_DEBT = "unpayable_debt"
     CLOSED_GYM = "closed_gym"
     RESUME_LOST = "resume_lost"
+    ROLLBACK_LOST = "rollback_lost"
     RUN_ENDED = "run_ended"
     OTHER = "other"
 
@@ -67,6 +70,7 @@ CAUSES: Final[dict[Cause, str]] = {
     Cause.UNPAYABLE_DEBT: "the trainer owes receipts that Gym no longer knows: every flush is refused",
     Cause.CLOSED_GYM: "Gym's admission is closed and nobody is left to resume it",
     Cause.RESUME_LOST: "a resume was not answered, and it is not sent again before the next snapshot",
+    Cause.ROLLBACK_LOST: "the resume that aborts a snapshot was not answered: registry and Gym stay frozen until the next",
     Cause.RUN_ENDED: "three failed snapshots in a row have ended the run, with groups unfinished",
     Cause.OTHER: "none of the known causes",
 }

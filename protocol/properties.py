@@ -128,7 +128,7 @@ def blocked_by(system: System) -> Cause:
 
 def closed_by(system: System) -> Cause:
     """Return why Gym's admission stays closed."""
-    return Cause.RESUME_LOST if system.snapshot.stuck else Cause.CLOSED_GYM
+    return _unanswered(system) if system.snapshot.stuck else Cause.CLOSED_GYM
 
 
 def unsettled_by(system: System) -> Cause:
@@ -155,7 +155,7 @@ def _why(system: System, attempt: Attempt) -> Cause:
     if finished and entry.seen is Seen.UNFETCHED:
         return Cause.RECEIPT_FETCH_LOST
     if system.snapshot.stuck and _parked_with(system, attempt):
-        return Cause.RESUME_LOST
+        return _unanswered(system)
     if entry.seen is Seen.RESULT:
         return Cause.ABANDONED_RESULT
     if entry.status in GIVEN_UP:
@@ -166,6 +166,10 @@ def _why(system: System, attempt: Attempt) -> Cause:
 def _given_up(system: System, attempt: Attempt) -> bool:
     entry = system.trainer.entry(attempt)
     return entry is None or entry.status in GIVEN_UP
+
+
+def _unanswered(system: System) -> Cause:
+    return Cause.ROLLBACK_LOST if system.snapshot.step is Step.ABORT else Cause.RESUME_LOST
 
 
 def _comes(system: System, attempt: Attempt) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from protocol.events import Deliver, Event, RestartBoth, RestartTrainer
+from protocol.events import Deliver, Event, RestartBoth, RestartGym, RestartTrainer
+from protocol.executions import State
 from protocol.findings import Property
 from protocol.identity import Attempt, rollout_id
 from protocol.policy import Granularity
@@ -28,14 +29,16 @@ def unsafe(before: System, event: Event, after: System) -> tuple[Violation, ...]
     """Return the safety properties that the step `before -event-> after` breaks, in the order of `Property`."""
     found = [
         *_lost(after),
+        *_dropped(before, event, after),
         *_applied_twice(before, after),
         *_owed(after),
         *_mixed(after),
         *_stale(before, event, after),
-        *_published_twice(after),
+        *_published_twice(before, after),
         *_run_again(before, event, after),
         *_waits_for_nothing(after),
         *_restored(after),
+        *_uncut(before, event, after),
     ]
     return tuple(found)
 
@@ -48,6 +51,19 @@ def _lost(system: System) -> Iterable[Violation]:
         if entry.status is AttemptStatus.RESERVED or system.wire.find(receipt.attempt) is not None:
             continue  # to be sent, or answered: Gym refuses the key, so that the next attempt follows
         yield Violation(Property.NOTHING_LOST, f"Gym has dropped {receipt.attempt}, which the trainer never had")
+
+
+def _dropped(before: System, event: Event, after: System) -> Iterable[Violation]:
+    """A retained result leaves Gym by its acknowledgement, by a restart, or because its attempt was given up."""
+    if before.gym.executions is after.gym.executions or isinstance(event, RestartGym | RestartBoth):
+        return
+    for attempt, execution in before.gym.executions:
+        receipt = execution.receipt
+        if receipt is None or receipt in after.gym.acknowledged or after.gym.find(attempt) == execution:
+            continue
+        entry = after.trainer.entry(attempt)
+        if entry is not None and entry.status not in GIVEN_UP:
+            yield Violation(Property.NOTHING_LOST, f"Gym has dropped the result of {attempt} without an ACK")
 
 
 def _applied_twice(before: System, after: System) -> Iterable[Violation]:
@@ -108,10 +124,14 @@ def _entries(g: int, group: Group) -> Iterable[tuple[str, int, int, Entry]]:
             yield rollout_id(g, s), s, i, entry
 
 
-def _published_twice(system: System) -> Iterable[Violation]:
-    published = system.snapshot.published
+def _published_twice(before: System, after: System) -> Iterable[Violation]:
+    published = after.snapshot.published
+    if published == before.snapshot.published:
+        return
     if len(set(published)) != len(published):
         yield Violation(Property.PUBLISHED_ONCE, "a snapshot was published twice")
+    if after.gym.manifest != after.snapshot.checkpoint_id:
+        yield Violation(Property.PUBLISHED_ONCE, "a snapshot was published that Gym has not committed")
 
 
 def _run_again(before: System, event: Event, after: System) -> Iterable[Violation]:
@@ -150,3 +170,13 @@ def _restored(system: System) -> Iterable[Violation]:
         entry = system.trainer.entry(attempt)
         if entry is not None and entry.status is AttemptStatus.SEALED:
             yield Violation(Property.RESTORE_COMES, f"{attempt} was restored although its sibling is sealed")
+
+
+def _uncut(before: System, event: Event, after: System) -> Iterable[Violation]:
+    """What Gym commits and what the trainer captures leave nothing between them (trainer.md, step 4)."""
+    if after.gym.manifest != before.gym.manifest:
+        for attempt, execution in before.gym.executions:
+            if execution.state is not State.PARKED or execution.boundary is None:
+                yield Violation(Property.CUT_CLEAN, f"Gym has committed while {attempt} is {execution.state.value}")
+    if after.snapshot.published != before.snapshot.published and before.trainer.outbox:
+        yield Violation(Property.CUT_CLEAN, "a snapshot was published with an ACK still owed")

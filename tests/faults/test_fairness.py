@@ -1,0 +1,127 @@
+"""Fairness is decided exactly: ends and lassos are found, what a fair scheduler leaves is none, and it is bounded."""
+
+import pytest
+
+from protocol import policy as policies
+from protocol import properties as p
+from protocol.scope import Fault
+from state_machines import fairness
+from state_machines.fairness import Fairness, check, decide, within
+from state_machines.verdict import Judge
+from tests.protocol.histories import graph, play, start
+
+
+def toy(edges: dict[str, dict[str, str]], goal: str = "goal") -> Fairness[str, str]:
+    return Fairness(lambda state: edges.get(state, {}).items(), lambda state: state == goal)
+
+
+def test_an_end_that_is_not_the_goal_is_a_lasso_without_a_loop():
+    model = toy({"a": {"x": "b", "y": "goal"}})
+    lasso = model.lasso("a")
+    assert (lasso.prefix, lasso.loop, lasso.state) == (("x",), (), "b")
+    assert check(lasso, "a", model)
+    assert model.bound("a") is None
+
+
+def test_an_event_that_stays_possible_is_taken():
+    """Asked again for ever, but the deadline stays possible all along: a fair scheduler lets it pass."""
+    model = toy({"ask": {"refuse": "wait", "deadline": "goal"}, "wait": {"again": "ask", "deadline": "goal"}})
+    assert model.lasso("ask") is None
+    assert model.bound("ask") == 1
+
+
+def test_an_event_that_is_possible_only_now_and_then_may_be_missed_for_ever():
+    model = toy({"ask": {"refuse": "wait", "deadline": "goal"}, "wait": {"again": "ask"}})
+    lasso = model.lasso("wait")
+    assert (lasso.prefix, lasso.loop) == ((), ("again", "refuse"))
+    assert check(lasso, "wait", model)
+
+
+def test_an_event_taken_inside_the_loop_is_not_starved():
+    model = toy({"a": {"x": "b"}, "b": {"x": "a"}, "c": {"x": "c", "out": "goal"}})
+    assert model.lasso("a").loop == ("x", "x")
+    assert model.lasso("c") is None  # `out` stays possible and always leaves
+
+
+def test_a_loop_visits_whatever_keeps_it_fair():
+    model = toy({"a": {"x": "a", "far": "b"}, "b": {"back": "a"}, "z": {"in": "a"}})
+    lasso = model.lasso("z")
+    assert lasso.prefix == ("in",)
+    assert set(lasso.loop) == {"x", "far", "back"} - ({"x"} if "x" not in lasso.loop else set())
+    assert check(lasso, "z", model)
+
+
+def test_the_bound_is_the_longest_way_that_makes_progress():
+    model = toy({"a": {"x": "b", "y": "goal"}, "b": {"x": "c"}, "c": {"x": "goal"}})
+    assert [model.bound(state) for state in ("a", "b", "c", "goal")] == [3, 2, 1, 0]
+
+
+def test_reaching_the_goal_and_leaving_it_is_reaching_it():
+    assert toy({"a": {"x": "goal"}, "goal": {"x": "goal"}}).holds("a")
+
+
+def test_a_refused_flush_repeated_for_ever_is_an_unfair_loop():
+    history = "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | restart_gym"
+    system = play(start("sibling", "gym_restarts=1,snapshots=0"), history)
+    assert Judge().state(play(system, "deliver p0_g1/0 | finish p0_g1/1 ")) is not None  # stranded, too, later
+    decision = fairness.of_system()
+    lasso = decision.lasso(system)
+    assert [str(event) for event in lasso.loop] == ["flush"]
+    assert p.unsettled_by(lasso.state) is p.Cause.UNPAYABLE_DEBT
+    assert check(lasso, system, decision)
+
+
+def test_ready_stays_possible_and_never_happens():
+    """The snapshot can be ready in time, so AG EF holds; but its deadline is fair, and then the result is late."""
+    system = play(start("prompt_group", "failures=1"), "admit 0 | snapshot | fail p0_g0/0")
+    assert Judge().state(system) is None
+    lasso = fairness.of_system().lasso(system)
+    assert lasso.loop == ()
+    assert p.unsettled_by(lasso.state) is p.Cause.LATE_RESULT
+
+
+REPAIRED = "prompt_group_repaired,restart=adopt,drain=reschedule,resume_retry=at_once"
+QUICK = [f for f in Fault if f not in (Fault.LOST_REQUEST, Fault.TRAINER_RESTART, Fault.GYM_RESTART)]
+
+
+@pytest.mark.parametrize("fault", QUICK, ids=lambda fault: fault.value)
+def test_the_completed_repair_is_never_unfair(fault):
+    system = start(REPAIRED, f"siblings=1,{fault.value}=1")
+    report = decide(system.policy, system.scope)
+    assert {str(u.verdict) for u in report.unfair} == set()
+    assert 0 < report.bound <= within(system.scope)
+
+
+@pytest.mark.parametrize("policy", ["sibling", "prompt_group_repaired"])
+@pytest.mark.parametrize(("groups", "siblings", "snapshots"), [(1, 1, 0), (1, 3, 0), (1, 1, 1), (1, 2, 1), (2, 1, 1)])
+def test_without_faults_the_bound_is_linear_in_the_scope(policy, groups, siblings, snapshots):
+    system = start(policy, f"groups={groups},siblings={siblings},snapshots={snapshots}")
+    report = decide(system.policy, system.scope)
+    each = 4 * siblings + 1 if snapshots else 3 * siblings + 1
+    assert report.bound == groups * each + 6 * snapshots
+    assert not report.unfair
+
+
+def test_every_unfair_history_is_one():
+    for policy, scope in [("prompt_group", "failures=1"), ("sibling", "siblings=1,gym_restarts=1")]:
+        system = start(policy, scope)
+        report = decide(system.policy, system.scope)
+        assert report.unfair
+        decision = fairness.of_system()
+        for unfair in report.unfair:
+            after = play(system, " | ".join(map(str, unfair.events)))
+            assert check(unfair.lasso, after, decision)
+            assert unfair.verdict.word == "unfair"
+
+
+def test_a_state_that_can_never_be_ready_is_never_settled_either():
+    """Fair is stronger: whatever is stranded or closed is unfair as well."""
+    decision, judge = fairness.of_system(), Judge()
+    for system in {after for _, _, after in graph(start("prompt_group", "failures=1,lost_resumes=1"))}:
+        verdict = judge.state(system)
+        if verdict is not None and verdict.word in ("stranded", "closed"):
+            assert not decision.holds(system)
+
+
+def test_policies_named_here_exist():
+    assert policies.parse(REPAIRED).restart.value == "adopt"
