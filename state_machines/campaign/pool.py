@@ -20,7 +20,7 @@ from attrs import define, frozen
 
 from state_machines.campaign.shard import Outcome, Shard, outcome_from_json
 
-WORK: Final = "state_machines.campaign.shard:run"
+WORK: Final = "state_machines.campaign.work:run"
 Work = Callable[[str, str | None], str]
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
