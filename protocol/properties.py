@@ -92,12 +92,12 @@ def commits_in_time(event: Event) -> bool:
 def culprits(system: System) -> tuple[Attempt, ...]:
     """Return what keeps a stranded Gym from ready: the un-ACKed results that nobody owes or waits for.
 
-    When there are none: the given-up runs, else the un-ACKed results that are still waited for, else every run.
+    When there are none: the given-up runs that nobody owes, else the un-ACKed results that are still waited for, else every run.
     """
     owed = {receipt.attempt for receipt in system.trainer.outbox}
     retained = [a for a, e in system.gym.executions if e.state is State.COMPLETED and a not in owed]
     lost = [a for a in retained if not _comes(system, a)]
-    given_up = [a for a, _ in system.gym.executions if _given_up(system, a)]
+    given_up = [a for a, _ in system.gym.executions if _given_up(system, a) and a not in owed]
     return tuple(lost or given_up or retained or [a for a, _ in system.gym.executions])
 
 
