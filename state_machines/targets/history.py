@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from attrs import asdict, define, field, frozen
 
+from protocol import gym as g
 from protocol.events import Answer as TakeAnswer
 from protocol.events import Deliver, Event, LoseReply
 from protocol.identity import Attempt, Receipt, model_receipt
@@ -26,6 +27,7 @@ from state_machines.targets.client import CHECKPOINT, Answer, GymClient
 from state_machines.targets.network import Line
 from state_machines.targets.status import Unreadable, read_receipt
 
+MOMENT: Final = 0.05  # seconds
 FAR: Final = 3600.0  # seconds ahead: the deadline of a prepare that only the puppet lets pass
 ORDERS: Final = {"fail": "fail", "commit_boundary": "boundary", "park": "park"}
 Word = str | Callable[[], str]  # an answer in words; of a call that may stay open, how to tell them later
@@ -174,6 +176,10 @@ class History:
         confirmed = answer.body.get("acknowledged")
         if answer.ok and not (isinstance(confirmed, list) and len(confirmed) == len(batch)):
             return f"200 but not for {len(batch)} receipts"
+        if call.probe and len(batch) > 1 and not answer.ok:
+            shown = self.client.get(f"{CHECKPOINT}/status", checkpoint_id=self.id("probe")).body
+            if shown.get("completed_unacknowledged") != g.status(call.outcome.gym).completed_unacknowledged:
+                return f"{word_of(answer)}, and yet it released something"
         return word_of(answer)
 
     def _issued(self, receipt: Receipt) -> Receipt:
@@ -222,15 +228,19 @@ class History:
             self.prepare = None
 
     def wait_for_answers(self, after: System) -> None:
-        """Wait until every open call has been sent, and until every answer that the model has on the wire is here."""
-        end = time.monotonic() + self.puppet.settle
+        """Wait until every open call has been sent and, for a moment, for the answers that the model has on the wire.
+
+        A server that does not answer shows whether it still means to: that is for `http` to ask.
+        """
         answered = {m.attempt for m in after.wire.messages if m.kind in REPLIES - {Kind.LOST}}
         for attempt, line in self.runs.items():
-            self.wait(line.arrived if attempt in answered else line.sent, end - time.monotonic())
+            self.wait(line.sent, self.puppet.settle)
+            if attempt in answered:
+                self.wait(line.arrived, MOMENT)
         if self.prepare is not None:
-            self.wait(
-                self.prepare.sent if after.snapshot.answer is None else self.prepare.arrived, end - time.monotonic()
-            )
+            self.wait(self.prepare.sent, self.puppet.settle)
+            if after.snapshot.answer is not None:
+                self.wait(self.prepare.arrived, MOMENT)
         if not all(line.arrived.is_set() for line in self.runs.values()):
             self.run(_turns(8))  # take what else has come
 

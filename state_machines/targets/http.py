@@ -248,7 +248,7 @@ def _own(history: History, items: Iterable[Listed], show: Callable[[Attempt, Lis
 
 def _quiet(history: History, report: Report) -> bool:
     """Whether every call in flight has reached the server: it has answered, or the server shows that it waits."""
-    listed = {history.own(x.attempt) for x in (*(report.executions or ()), *report.blocking)}
-    sent = all(line.arrived.is_set() or attempt in listed for attempt, line in history.runs.items())
+    live = {history.own(x.attempt) for x in (*(report.executions or ()), *report.blocking) if x.state != "completed"}
+    sent = all(line.arrived.is_set() or attempt in live for attempt, line in history.runs.items())
     prepare = history.prepare
     return sent and (prepare is None or prepare.arrived.is_set() or report.phase == "preparing")
