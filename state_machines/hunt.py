@@ -25,9 +25,9 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import initial
 from protocol.system import step
-from state_machines.machine import HandOver, Session, machine, steps
+from state_machines.machine import Session, machine, steps, with_session
 from state_machines.report.onward import onward
-from state_machines.shrink import shorter_than, shrink
+from state_machines.shrink import plainest, shrink
 from state_machines.targets.base import DIVERGED, Divergence, Target, TargetStopped, follow
 from state_machines.verdict import Finding, Verdict
 from state_machines.witness import WITNESSES, expected, witnesses
@@ -39,8 +39,9 @@ DEFAULT: Final = 500  # examples of one run; what it takes to find every cause 5
 class HuntFinding:
     """A verdict and its shortest history.
 
-    `certified` is True when every shorter history was looked at; `shortest` is then its length. `diverged` holds the
-    observations of the model and the target for a finding of that kind.
+    `shortest` is the length of the shortest that exists, or None when there was too much to look at. `certified` says
+    whether shrinking alone had got there; when it had not, `events` are the shorter history that the certificate met.
+    `diverged` holds the observations of the model and the target for a finding of that kind.
     """
 
     verdict: Verdict
@@ -110,11 +111,10 @@ def hunt(
     began = time.monotonic()
     if seed is None:
         seed = digest(policy.axes(), scope.sizes()) if derandomize else random.SystemRandom().randrange(1 << 32)
-    kind = machine(policy, scope)
-    session = Session(kind.session.walk, target)
+    session = Session(machine(policy, scope).session.walk, target)
     if progress is not None:
         session.progress = lambda s: progress(Progress(s.states, s.examples, len(s.shortest)))
-    _until_nothing_new(kind, session, seed, examples, database)
+    _until_nothing_new(session, seed, examples, database)
     findings = [_finding(session, verdict, certify) for verdict in sorted(session.shortest)]
     wanted = expected(policy, scope)
     seen = Counter({name: session.seen[name] for name in WITNESSES})
@@ -135,13 +135,11 @@ def hunt(
     )
 
 
-def _until_nothing_new(
-    kind: type[HandOver], session: Session, seed: int, examples: int, database: ExampleDatabase | None
-) -> None:
-    own, kind.session = kind.session, session
+def _until_nothing_new(session: Session, seed: int, examples: int, database: ExampleDatabase | None) -> None:
+    policy, scope = session.walk.policy, session.walk.scope
     chosen = settings(
         max_examples=examples,
-        stateful_step_count=steps(kind.scope),
+        stateful_step_count=steps(scope),
         database=database,
         derandomize=False,
         deadline=None,
@@ -150,34 +148,35 @@ def _until_nothing_new(
         verbosity=Verbosity.quiet,
         print_blob=False,
     )
-    try:
-        for number in count():
-            session.known = set(session.shortest)
-            seeded(digest(seed, number))(kind)
-            try:
-                run_state_machine_as_test(kind, settings=chosen)
-            except* Finding:
-                pass  # the session has it
-            if session.known == set(session.shortest):
-                return
-    except TargetStopped as stopped:
-        raise stopped.error from None
-    finally:
-        kind.session = own
-        del kind._hypothesis_internal_use_seed  # type: ignore[attr-defined]
+    for number in count():
+        session.known = set(session.shortest)
+        kind = seeded(digest(seed, number))(with_session(policy, scope, session))
+        try:
+            run_state_machine_as_test(kind, settings=chosen)
+        except* Finding:
+            pass  # the session has it
+        except* TargetStopped as stopped:
+            raise _first(stopped).error from None
+        if session.known == set(session.shortest):
+            return
+
+
+def _first(group: BaseExceptionGroup[TargetStopped]) -> TargetStopped:
+    found = group.exceptions[0]
+    return found if isinstance(found, TargetStopped) else _first(found)
 
 
 def _finding(session: Session, verdict: Verdict, certify: bool) -> HuntFinding:
-    events = session.shortest[verdict]
+    walk, events = session.walk, session.shortest[verdict]
     if verdict.property == DIVERGED and session.target is not None:
-        return HuntFinding(verdict, events, diverged=follow(session.target, session.walk.policy, session.walk.scope, events))
-    events = shrink(session.walk, verdict, events)
+        return HuntFinding(verdict, events, diverged=follow(session.target, walk.policy, walk.scope, events))
+    events = shrink(walk, verdict, events)
     if not certify:
         return HuntFinding(verdict, events)
-    sure, shorter = shorter_than(session.walk, verdict, len(events))
-    if shorter is not None:
-        return HuntFinding(verdict, shrink(session.walk, verdict, shorter), False, len(shorter))
-    return HuntFinding(verdict, events, sure, len(events) if sure else None)
+    found, sure = plainest(walk, verdict, len(events))
+    if found is None:
+        return HuntFinding(verdict, events)
+    return HuntFinding(verdict, found, len(found) == len(events) if sure else None, len(found) if sure else None)
 
 
 def _afterwards(policy: Policy, scope: Scope, finding: HuntFinding) -> Counter[str]:

@@ -7,6 +7,7 @@ Every verdict fails with its own exception type (`verdict.finding_type`), raised
 
 import hashlib
 import json
+import types
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -128,7 +129,6 @@ class HandOver(RuleBasedStateMachine):
     def happen(self) -> None:
         """Nothing: one rule is always enabled, also when no event is."""
 
-
     def teardown(self) -> None:
         run = self.run
         run.examples += 1
@@ -143,7 +143,7 @@ def _rule(family: str) -> Any:
     """Return the rule of a family; Hypothesis prints its step as `state.happen(finish=1)`.
 
     Every rule has the same name because Hypothesis switches names off at random, for a whole example: it would often
-    leave no event at all, or none that a history needs to go on. `HandOver.begin` switches off what a history can do without.
+    leave no event at all. `HandOver.begin` switches off only what a history can do without.
     """
 
     def happen(self: HandOver, **index: int) -> None:
@@ -188,15 +188,25 @@ def machine(policy: Policy, scope: Scope) -> type[HandOver]:
     body: dict[str, Any] = {name: _rule(name) for name in families(scope)}
     body |= {prop.value: _invariant(prop) for prop in (*SAFETY, *LIVENESS)}
     body |= {"policy": policy, "scope": scope, "session": Session(Walk(policy, scope)), "__module__": __name__}
-    made = type(HandOver)(machine_name(policy, scope), (HandOver,), body)
+    made = _subclass(machine_name(policy, scope), HandOver, body)
     made.TestCase.settings = settings(  # type: ignore[attr-defined]
         deadline=None, stateful_step_count=steps(scope), suppress_health_check=list(HealthCheck), print_blob=True
     )
     return made
 
 
+def with_session(policy: Policy, scope: Scope, session: Session) -> type[HandOver]:
+    """Return the same machine, with the same name, for the examples of one run alone."""
+    kind = machine(policy, scope)
+    return _subclass(kind.__name__, kind, {"session": session, "__module__": __name__})
+
+
+def _subclass(name: str, base: type[HandOver], body: dict[str, Any]) -> type[HandOver]:
+    return types.new_class(name, (base,), exec_body=lambda namespace: namespace.update(body))
+
+
 def machine_name(policy: Policy, scope: Scope) -> str:
-    """Return the name of the class: the policy's, and a digest when the policy has no name or the scope is not default."""
+    """Return the name of the class: the policy's, with a digest unless policy is a named and scope the default one."""
     name = spell(policy)
     words = "".join(word.capitalize() for word in name.partition(",")[0].split("_"))
     if "," not in name and scope == Scope():

@@ -1,10 +1,10 @@
 """After Hypothesis' shrink: the shortest history that still shows the same verdict, written in the plainest names.
 
-`shrink` deletes events and renames siblings and groups, greedily, replaying after each change. `shorter_than` then looks
-breadth-first through every shorter history, up to symmetry, and returns a shorter one if there is one.
+`shrink` deletes events and renames siblings and groups, greedily, replaying after each change. `plainest` then looks
+breadth-first through every history that is not longer, up to symmetry, and returns the first with that verdict.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import combinations
 from typing import Any, Final
@@ -79,7 +79,9 @@ def _simpler(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
     rollouts = sorted({locate(e.attempt.rollout) for e in events if getattr(e, "attempt", None) is not None})
     for group, sibling in rollouts:
         for other in range(sibling):
-            yield tuple(_renamed(e, {(group, sibling): (group, other), (group, other): (group, sibling)}) for e in events)
+            yield tuple(
+                _renamed(e, {(group, sibling): (group, other), (group, other): (group, sibling)}) for e in events
+            )
     for group in sorted({g for g, _ in rollouts}):
         for other in range(group):
             names = {(a, s): (b, s) for a, b in ((group, other), (other, group)) for s in range(8)}
@@ -100,24 +102,25 @@ def _renamed(event: Event, names: dict[tuple[int, int], tuple[int, int]]) -> Eve
     return evolve(event, group=names.get((group, 0), (group, 0))[0])  # type: ignore[misc]
 
 
-def shorter_than(walk: Walk, verdict: Verdict, length: int) -> tuple[bool | None, tuple[Event, ...] | None]:
-    """Look for a history of fewer than `length` events with this verdict.
+def plainest(walk: Walk, verdict: Verdict, length: int) -> tuple[tuple[Event, ...] | None, bool]:
+    """Look at every history of up to `length` events, the shortest first, for the first one with this verdict.
 
-    Returns `(True, None)` when every shorter history was looked at and none has it, `(False, events)` with the
-    shortest when one has, and `(None, None)` when there are too many states, or one that could not be decided.
+    Returns it, and whether it is certain that no shorter one exists: not when a state could not be decided. With too
+    many states it returns `(None, False)`. What it returns depends on nothing but the policy, the scope and the
+    verdict: every hunt reports a finding by the same history.
     """
-    if length == 0:
-        return True, None
+    if walk.broken == verdict:
+        return (), True
     level: list[tuple[Node, tuple[Event, ...]]] = [(walk.start, ())]
     met: set[Hashable] = {canonical(walk.start.system)}
     sure = True
-    for _ in range(length - 1):
+    for _ in range(length):
         following = []
         for node, events in level:
             for event in _events(node):
                 edge = walk.follow(node, event)
                 if edge.verdict == verdict:
-                    return False, (*events, event)
+                    return (*events, event), sure
                 if edge.verdict is not None:
                     sure = sure and edge.verdict is not UNKNOWN
                     continue
@@ -126,9 +129,9 @@ def shorter_than(walk: Walk, verdict: Verdict, length: int) -> tuple[bool | None
                     met.add(key)
                     following.append((edge.node, (*events, event)))
             if len(met) > STATE_LIMIT:
-                return None, None
+                return None, False
         level = following
-    return (True if sure else None), None
+    return None, False
 
 
 def _events(node: Node) -> Iterator[Event]:

@@ -1,0 +1,199 @@
+"""`stranded hunt`: random histories of each policy, and the shortest ones that leave Gym not ready."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn
+
+from protocol.policy import NAMED, Policy, named, spell
+from protocol.scope import Scope
+from state_machines.commands.options import POLICY, console, out, scope_options
+from state_machines.database import check, database_option, open_database
+from state_machines.hunt import DEFAULT, HuntFinding, HuntResult, Progress, digest
+from state_machines.hunt import hunt as hunted
+from state_machines.replay import replay
+from state_machines.report.listing import afterwards, listing, why
+from state_machines.report.onward import onward
+from state_machines.report.text import wrapped
+from state_machines.trace import Trace, TraceError, found_by, save
+
+SAVED: Final = "stranded-findings"
+
+
+@click.command()
+@click.argument("policies", nargs=-1, type=POLICY, metavar="[POLICY]…")
+@scope_options
+@click.option("--seed", type=click.IntRange(0, (1 << 64) - 1), metavar="N", help="hunt the same histories again")
+@click.option(
+    "--examples", type=click.IntRange(1, 10_000_000), default=DEFAULT, show_default=True, help="histories of each run"
+)
+@click.option("--save", "directory", type=click.Path(path_type=Path), metavar="DIR", help=f"trace files [{SAVED}]")
+@click.option("--no-save", is_flag=True, help="write no trace files")
+@click.option("--json", "as_json", is_flag=True, help="one JSON object instead of text")
+@click.option("--brief", is_flag=True, help="one line for each finding")
+@database_option
+def hunt(
+    policies: tuple[Policy, ...],
+    scope: Scope,
+    seed: int | None,
+    examples: int,
+    directory: Path | None,
+    no_save: bool,
+    as_json: bool,
+    brief: bool,
+    database: str,
+) -> int:
+    """Look for histories that leave Gym permanently not ready, shrink them, and say why nobody releases what is left.
+
+    POLICY is a name of `stranded policies`, axis=value pairs, or module:object. The default is prompt_group.
+    """
+    policies = policies or (named("prompt_group"),)
+    if no_save and directory is not None:
+        raise click.UsageError("--save and --no-save exclude each other")
+    check(database)
+    results, saved = [], []
+    for policy in policies:
+        with progress(policy) as report:
+            results.append(
+                hunted(policy, scope, seed=seed, examples=examples, database=open_database(database), progress=report)
+            )
+        seed = results[0].seed
+        saved.append([] if no_save else saved_in(directory, results[-1]))
+        if not as_json:
+            print_result(out(), results[-1], saved[-1], brief)
+    if as_json:
+        click.echo(json.dumps(to_json(results, saved), indent=1))
+    if any(result.findings for result in results):
+        return 1
+    return 3 if any(result.unknown for result in results) else 0
+
+
+@contextmanager
+def progress(policy: Policy) -> Iterator[Any]:
+    """Give a callback that shows states, examples and findings so far on one line; None when not on a terminal."""
+    messages = console()
+    if not messages.is_terminal:
+        yield None
+        return
+    counts = ", ".join(f"{{task.fields[{name}]:,}} {name}" for name in ("states", "examples", "findings"))
+    text = TextColumn(f"{{task.description}}: {counts}")
+    with Bar(SpinnerColumn(), text, console=messages, transient=True, refresh_per_second=5) as bar:
+        task = bar.add_task(spell(policy), total=None, states=0, examples=0, findings=0)
+
+        def report(at: Progress) -> None:
+            bar.update(task, states=at.states, examples=at.examples, findings=at.findings)
+
+        yield report
+
+
+def trace_name(policy: Policy, finding: HuntFinding) -> str:
+    """Return the name of a finding's file: the policy, what the state is called, the cause."""
+    name = spell(policy)
+    if name not in NAMED:
+        name = f"{re.sub('[^a-z_].*', '', name)}-{digest(policy.axes()) & 0xFFFFFFFF:08x}"
+    return "-".join([name, finding.verdict.word, finding.verdict.cause]) + ".json"
+
+
+def saved_in(directory: Path | None, result: HuntResult) -> list[Path | None]:
+    """Write the findings as trace files. Raises TraceError when a directory that was asked for cannot be written."""
+    who = found_by(result.seed, "hunt")
+    paths: list[Path | None] = []
+    for finding in result.findings:
+        trace = Trace(result.policy, result.scope, finding.events, finding.verdict, who)
+        try:
+            paths.append(save((directory or Path(SAVED)) / trace_name(result.policy, finding), trace))
+        except TraceError as error:
+            if directory is not None:
+                raise
+            click.echo(f"stranded: {error}; choose another place with --save DIR", err=True)
+            return [None] * len(result.findings)
+    return paths or [None] * len(result.findings)
+
+
+def to_json(results: list[HuntResult], saved: list[list[Path | None]]) -> dict[str, Any]:
+    """Return what the hunts found as the JSON object of `--json`."""
+    findings = []
+    for result, paths in zip(results, saved, strict=True):
+        for finding, path in zip(result.findings, paths or [None] * len(result.findings), strict=True):
+            findings.append(
+                {
+                    "policy": spell(result.policy),
+                    "property": finding.verdict.property,
+                    "cause": finding.verdict.cause,
+                    "events": [event.to_json() for event in finding.events],
+                    "length": len(finding.events),
+                    "shortest": finding.shortest,
+                    "trace": None if path is None else str(path),
+                }
+            )
+    return {
+        "findings": findings,
+        "unknown": any(result.unknown for result in results),
+        "seed": results[0].seed,
+        "scope": results[0].scope.sizes(),
+        "examples": sum(result.examples for result in results),
+        "missing_witnesses": {spell(r.policy): list(r.missing) for r in results if r.missing},
+    }
+
+
+def print_result(to: Console, result: HuntResult, paths: list[Path | None], brief: bool) -> None:
+    """Print a hunt: its findings one after the other, and a line that sums it up."""
+    paths = paths or [None] * len(result.findings)
+    for number, (finding, path) in enumerate(zip(result.findings, paths, strict=True), 1):
+        if brief:
+            line = f"{finding.verdict}, {len(finding.events)} events: {finding.verdict.sentence}"
+            to.print(line, markup=False, soft_wrap=True)
+        else:
+            to.rule(f"{number} of {len(result.findings)}", style="dim")
+            print_finding(to, result, finding, path)
+    name, count = spell(result.policy), len(result.findings)
+    what = "nothing found" if not count else "1 finding" if count == 1 else f"{count} findings"
+    to.print(
+        f"{name}: {what} in {result.seconds:.1f} s "
+        f"(seed {result.seed}, {result.examples:,} examples, {result.states:,} states)",
+        style="bold",
+        markup=False,
+        soft_wrap=True,
+    )
+    if result.unknown:
+        to.print("unknown: a state was met whose continuations are too many to decide", style="yellow", soft_wrap=True)
+    if result.missing:
+        to.print(f"vacuous: never seen: {', '.join(result.missing)}", style="yellow", markup=False, soft_wrap=True)
+
+
+def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: Path | None) -> None:
+    """Print one finding: its picture, its list, what follows and why nobody releases what is left, how to replay it."""
+    width = min(to.width, 100) if to.is_terminal else 80
+    verdict = finding.verdict
+    count = len(finding.events)
+    to.print(
+        wrapped(
+            f"{verdict}  ({spell(result.policy)}, {count} event{'s' * (count != 1)}{_shortest(finding)})", width, "bold"
+        ),
+        end="",
+    )
+    to.print(wrapped(f"{verdict.word.upper()}: {verdict.sentence}.", width, "bold red"), end="")
+    run = replay(result.policy, result.scope, finding.events)
+    to.print(listing(run), width=width)
+    further = onward(run.states[-1])
+    to.print(wrapped(f"Then, if everything goes well: {afterwards(further)}", width, ""))
+    for sentence in why(further.states[-1]):
+        to.print(wrapped(sentence, width, ""), end="")
+    if finding.diverged is not None:
+        for line in finding.diverged.lines():
+            to.print(line, markup=False, highlight=False, soft_wrap=True)
+    if path is not None:
+        to.print(f"\nstranded replay {shlex.quote(str(path))}", style="cyan", markup=False, soft_wrap=True)
+    to.print()
+
+
+def _shortest(finding: HuntFinding) -> str:
+    return ", the shortest there is" if finding.shortest == len(finding.events) else ""
