@@ -4,6 +4,7 @@ Everything is read off the two states, so what is said happened is what did happ
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from attrs import frozen
@@ -32,6 +33,7 @@ class Change:
     word: str = ""
 
 
+@lru_cache(maxsize=8192)
 def changes(before: System, event: Event, after: System) -> tuple[Change, ...]:
     """Return what the step `before -event-> after` did, the trainer's side first."""
     return (*_trainer(before, after), *_snapshot(before, after), *_gym(before, after), *_wire(before, after))

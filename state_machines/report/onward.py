@@ -5,6 +5,7 @@ nothing else is left, a snapshot is tried. The deadline of a prepare passes when
 continuation, chosen to explain a verdict and not to decide it: the verdict has tried them all.
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -31,6 +32,7 @@ class Onward:
     end: str
 
 
+@lru_cache(maxsize=1024)
 def onward(start: System, *, snapshot: bool = True) -> Onward:
     """Return how `start` goes on when everything goes well from here.
 

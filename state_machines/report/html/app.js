@@ -364,6 +364,7 @@
   if (sections.length) {
     const found = read();
     Object.assign(place, found || { finding: 1, step: breaks(ownRun(1)) });
+    history.replaceState(null, "", hash(place.step));
     render(Boolean(found));
   }
 })();

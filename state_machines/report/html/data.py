@@ -13,6 +13,7 @@ from attrs import frozen
 
 from protocol.events import Event
 from protocol.policy import NAMED, Policy, spell
+from protocol.scope import Scope
 from protocol.state import System
 from protocol.system import enabled
 from state_machines.report.changes import GYM, RL, WIRE
@@ -88,10 +89,16 @@ def collect(sources: Sequence[Source], judge: Judge) -> tuple[list[Finding], dic
     """Return the findings for the page's own text, and the data of its script."""
     tables = Tables()
     findings, data, runs = [], [], Table()
+    known: dict[tuple[Policy, Scope, tuple[Event, ...]], Side] = {}
     for number, source in enumerate(sources, 1):
         trace, own = source.trace, spell(source.trace.policy)
         policies = {own: trace.policy} | {name: policy for name, (policy, _) in NAMED.items()}
-        sides = {name: _side(name, policy, trace, judge) for name, policy in policies.items()}
+        sides = {}
+        for name, policy in policies.items():
+            key = (policy, trace.scope, trace.events)
+            if key not in known:
+                known[key] = side(name, policy, trace.scope, trace.events, judge)
+            sides[name] = known[key]
         findings.append(_finding(number, source, sides[own]))
         others = []
         for name, other in sides.items():
@@ -100,10 +107,6 @@ def collect(sources: Sequence[Source], judge: Judge) -> tuple[list[Finding], dic
             others.append([runs(_key(run), run), None if first is None else first.label])
         data.append({"runs": others})
     return findings, tables.data() | {"findings": data, "runs": runs.items}
-
-
-def _side(name: str, policy: Policy, trace: Trace, judge: Judge) -> Side:
-    return side(name, policy, trace.scope, trace.events, judge)
 
 
 def _key(run: dict[str, Any]) -> str:
