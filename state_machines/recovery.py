@@ -14,11 +14,12 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
 from protocol import properties
-from protocol.events import Event
+from protocol.events import EVENTS, Deadline, Event, Prepare
 from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import System
 from protocol.system import enabled, step
+from state_machines import reduce
 from state_machines.successors import SYSTEM_ONLY, Code, Successors
 
 S = TypeVar("S", bound=Hashable)
@@ -73,16 +74,17 @@ def decide(
     goal: Callable[[S], bool],
     verdicts: dict[S, bool],
     limit: int | None,
+    hopeless: Callable[[S], bool] | None = None,
 ) -> bool:
     """Return whether `state` reaches `goal`; write the verdict of every state that was looked at into `verdicts`.
 
     Depth first. When the goal is met, the states on the way there are *yes*. A state that was left behind has all its
     successors among those looked at, so it is *yes* exactly when it leads to one on the way, and *no* otherwise.
-    Raises Unknown at `limit`, and then remembers nothing.
+    `hopeless` may name states that are known not to reach it. Raises Unknown at `limit`, and then remembers nothing.
     """
-    if goal(state):
-        verdicts[state] = True
-        return True
+    if goal(state) or (hopeless is not None and hopeless(state)):
+        verdicts[state] = goal(state)
+        return verdicts[state]
     tree: dict[S, list[S]] = {state: (first := successors(state))}
     path, stack, found = [state], [iter(first)], False
     while stack and not found:
@@ -90,8 +92,11 @@ def decide(
             if following in tree:
                 continue
             known = verdicts.get(following)
-            if known is None and goal(following):
-                known = verdicts[following] = True
+            if known is None:
+                if goal(following):
+                    known = verdicts[following] = True
+                elif hopeless is not None and hopeless(following):
+                    known = verdicts[following] = False
             if known:
                 found = True
                 break
@@ -166,6 +171,13 @@ GOALS: Final[dict[str, tuple[Callable[[System], bool], Callable[[Event], bool]]]
 }
 
 
+# The order in which a run to the goal tries events: that of EVENTS, but a snapshot is given up before it is asked for
+# again, because a Gym that is resumed gets ready soonest.
+RANK: Final = {event.name: 2 * rank for rank, event in enumerate(EVENTS)}
+RANK[Deadline.name] = RANK[Prepare.name] - 1
+LATE: Final = RANK[Deadline.name]
+
+
 class SystemRecovery:
     """Decides the goals of `GOALS` for systems, of any policy and scope; one memo for each pair of them."""
 
@@ -213,6 +225,14 @@ class Probe:
         self.successors = Successors(policy, scope, closed=True)
         self.verdicts: dict[str, dict[Code, bool]] = {name: {} for name in GOALS}
         self._codes: dict[System, Code] = {}
+        self._at_rest: dict[int, bool] = {}
+        self._hopeless_for: dict[str, Callable[[Code], bool] | None] = {
+            "ready": self._hopeless,
+            "committed": lambda code: self._rests(code[0]) or self._hopeless(code),
+            "reopened": None,
+        }
+        self._kept: dict[int, bool] = {}
+        self._rest = self.successors.intern_shared(reduce.REST)
 
     def can(self, system: System, goal: str) -> bool:
         """Return whether a continuation of `system` reaches `goal`. Raises Unknown at the limit."""
@@ -226,7 +246,32 @@ class Probe:
         verdicts = self.verdicts[goal]
         known = verdicts.get(code)
         if known is None:
-            known = decide(code, self._follow(goal), self._goal(goal), verdicts, self.limit)
+            hopeless = self._hopeless_for[goal]
+            known = decide(code, self._follow(goal), self._goal(goal), verdicts, self.limit, hopeless)
+        return known
+
+    def _hopeless(self, code: Code) -> bool:
+        """Whether a group of `code` can never be ready, whatever the others do."""
+        if any([self._keeps(local) for local in code[1:]]):
+            return True
+        return self._rests(code[0]) and len(code) > 2 and not all(self._alone(code[0], x) for x in code[1:])
+
+    def _keeps(self, local: int) -> bool:
+        """Whether Gym retains a result of this group that nothing releases any more."""
+        known = self._kept.get(local)
+        if known is None:
+            self._kept[local] = False  # a result alone is not asked again about itself
+            alone = reduce.retained(self.successors.locals[local])
+            known = self._kept[local] = not all(self._alone(self._rest, self.successors.intern(x)) for x in alone)
+        return known
+
+    def _alone(self, shared: int, local: int) -> bool:
+        return self.reaches((shared, local), "ready")
+
+    def _rests(self, shared: int) -> bool:
+        known = self._at_rest.get(shared)
+        if known is None:
+            known = self._at_rest[shared] = reduce.at_rest(self.successors.shared[shared])
         return known
 
     def _goal(self, goal: str) -> Callable[[Code], bool]:
@@ -234,7 +279,13 @@ class Probe:
         return lambda code: reached(decode(code))
 
     def _follow(self, goal: str) -> Callable[[Code], list[Code]]:
+        """Successors by the events that the goal allows, best first."""
         of, labels = self.successors.of, self.successors.labels
-        if goal == "committed":
-            return lambda code: [after for label, after in of(code) if labels[label].in_time]
-        return lambda code: [after for _, after in of(code)]
+
+        def follow(code: Code) -> list[Code]:
+            found = sorted((RANK[labels[label].name], after) for label, after in of(code))
+            if goal == "committed":
+                return [after for rank, after in found if rank != LATE]
+            return [after for _, after in found]
+
+        return follow

@@ -9,10 +9,10 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from protocol.executions import Execution
-from protocol.fence import Fence, Reply
+from protocol.executions import Execution, State
+from protocol.fence import NOT_ENTERED, Fence, Reply
 from protocol.scope import Scope
-from protocol.snapshot import MAX_CONSECUTIVE_FAILURES, Step
+from protocol.snapshot import MAX_CONSECUTIVE_FAILURES, SnapshotState, Step
 from protocol.trainer import GIVEN_UP, AttemptStatus, Entry, GroupStatus, Seen
 from state_machines.factor import Cell, Local, Shared, Sibling
 
@@ -143,6 +143,34 @@ def closed_local(found: Local) -> Local:
     return Local(GroupStatus.DROPPED, None, siblings)
 
 
+REST: Final = Shared(True, NOT_ENTERED, None, True, SnapshotState(), False, ())
+
+
+def at_rest(found: Shared) -> bool:
+    """Return whether no SYSTEM event changes the shared part: no snapshot is under way, and no prepare waits.
+
+    Then each group goes on as if it were alone, but for a flush, which all debts share and which may then only fail.
+    """
+    return found.snapshot.step is Step.IDLE and found.fence.waiting is None
+
+
+def retained(found: Local) -> list[Local]:
+    """Return, each as a group of its own, the results that Gym retains of attempts that the ledger gave up or forgot.
+
+    What can become of such a result depends on nobody else, and never on more than Gym at rest allows.
+    """
+    size = len(found.siblings)
+    alone = []
+    for cell in {cell for sibling in found.siblings for cell in sibling.cells}:
+        if cell.execution is None or cell.execution.state is not State.COMPLETED:
+            continue
+        if cell.entry is None:
+            alone.append(Local(None, None, (Sibling((cell,)),) + (Sibling(),) * (size - 1)))
+        elif cell.entry.status in GIVEN_UP:
+            alone.append(Local(GroupStatus.DROPPED, None, (Sibling((cell,)),) + (Sibling((GONE,)),) * (size - 1)))
+    return alone
+
+
 def _unseen(cell: Cell) -> Cell:
     if cell.saved is not None or cell.durable is not None:
         cell = cell._replace(saved=None, durable=None)
@@ -156,6 +184,7 @@ def closed_shared(found: Shared) -> Shared:
     snapshot = found.snapshot
     failures = MAX_CONSECUTIVE_FAILURES if snapshot.ended else 0
     return found._replace(
+        draining=found.draining or snapshot.step is Step.IDLE,
         snapshot=evolve(snapshot, published=(), failures=failures),
         durable=False,
         budget=(0,) * len(found.budget),

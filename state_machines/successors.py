@@ -159,6 +159,14 @@ class Successors:
         self._raw_locals[raw] = known
         return known
 
+    def intern(self, found: Local) -> int:
+        """Return the number of a group, reduced."""
+        return self._local(found)
+
+    def intern_shared(self, found: Shared) -> int:
+        """Return the number of a shared part that no group owes anything to, reduced."""
+        return self._share(found._replace(budget=self.scope.budget()), False)
+
     def label_id(self, label: Label) -> int:
         known = self._label_ids.get(label)
         if known is None:
