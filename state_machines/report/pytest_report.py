@@ -25,8 +25,8 @@ COLUMNS: Final = ("policy", "expected", "found", "shortest", "examples", "second
 class Outcome:
     """What one test found under one policy.
 
-    `expected` and `found` are causes; None for no expectation. `traces` are trace files' objects (`trace.to_json`), each
-    with the file that holds it, or an empty name.
+    `expected` and `found` are causes; None for no expectation. `traces` are trace files' objects (`trace.to_json`),
+    each with the file that holds it, or an empty name.
     """
 
     policy: str

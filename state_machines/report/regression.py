@@ -13,8 +13,8 @@ MODULE: Final = '''\
 """A regression test, made by `stranded show FILE --format pytest`: a history that must not fail any more.
 
 It replays the history on POLICY: a policy's name, axis=value pairs, or a policy of your own as module:object. With
-TARGET, a Gym's URL, it also runs the very same history there and fails where that Gym does something else. Events that
-cannot happen under POLICY are left out, as `stranded replay` does.
+TARGET, `http` or a Gym's URL, it also runs the very same history there and fails where that Gym does something else.
+Events that cannot happen under POLICY are left out, as `stranded replay` does.
 """
 
 import os
@@ -81,4 +81,12 @@ def _lines(sentence: str, width: int) -> list[str]:
 
 
 def _on_target(text: str, run: Replay) -> str | None:
-    raise NotImplementedError
+    """The first step after which the target shows something else than the model does."""
+    from state_machines.targets.base import follow
+    from state_machines.targets.options import TargetChoice
+
+    with TargetChoice(text).open() as target:
+        divergence = None if target is None else follow(target, run.policy, run.scope, run.events)
+    if divergence is None:
+        return None
+    return "\n".join([str(divergence), "", *divergence.lines()])

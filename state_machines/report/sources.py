@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from protocol.policy import PolicyError
+from protocol.policy import parse as parse_policy
 from state_machines.report.html.data import Source
-from state_machines.trace import FORMAT, LIMIT, Trace, TraceError, from_data
+from state_machines.trace import FORMAT, LIMIT, VERSION, Trace, TraceError, from_data
 
 BIG: Final = 64 * LIMIT  # of a hunt's output, which holds many traces
 DEPTH: Final = 8  # how deep in another program's JSON a trace is looked for
@@ -70,6 +72,29 @@ def _traces(path: Path) -> Iterator[Trace]:
         raise TraceError("truncated or not JSON") from None
     for item in _objects(data, 0):
         yield from_data(item)
+    if isinstance(data, dict) and "format" not in data and isinstance(data.get("findings"), list):
+        yield from (_of_hunt(data, finding) for finding in data["findings"] if isinstance(finding, dict))
+
+
+def _of_hunt(data: dict[str, Any], finding: dict[str, Any]) -> Trace:
+    """A finding of `stranded hunt --json`: its policy is a word, and the scope stands once for all."""
+    try:
+        policy = parse_policy(str(finding.get("policy")))
+    except PolicyError as error:
+        raise TraceError(str(error)) from None
+    verdict = {key: finding.get(key) for key in ("property", "cause")}
+    seed = {"seed": data["seed"]} if isinstance(data.get("seed"), int) else {}
+    return from_data(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "policy": policy.axes(),
+            "scope": data.get("scope"),
+            "events": finding.get("events"),
+            "verdict": verdict,
+            "found_by": {"how": "hunt"} | seed,
+        }
+    )
 
 
 def _objects(data: Any, depth: int) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from rich.text import Text
 from protocol.policy import spell
 from state_machines.replay import Replay
 from state_machines.report.changes import names
+from state_machines.report.listing import why
 from state_machines.report.onward import extended, onward
 from state_machines.report.view import MARKS, Cell, Lane, Mark, View, unacked, view
 
@@ -77,7 +78,10 @@ def picture(replay: Replay, *, width: int = 80, further: bool = False) -> Text:
         used = view(longer, own)
         out.append_text(wrapped("\nThen, if everything goes well from there:", width, ""))
         out.append_text(lanes(used, width, own))
-        out.append_text(wrapped(f"\n{end}.", width, "bold"))
+        out.append("\n")
+        out.append_text(wrapped(f"{end}.", width, "bold"))
+        for sentence in why(longer.states[-1]):
+            out.append_text(wrapped(sentence, width, ""))
     out.append_text(legend([used], width))
     return out
 
@@ -221,7 +225,8 @@ def left(replay: Replay) -> str:
     end = unacked(onward(replay.states[-1], snapshot=False).states[-1])
     if end == now:
         return f"Left un-ACKed for ever: {names(now)}."
-    return f"{sentence} In the end, even if all else goes well: {names(end)}."
+    lead = f"{sentence} In" if now else "Left un-ACKed in"
+    return f"{lead} the end, even if all else goes well: {names(end)}."
 
 
 def legend(seen: Sequence[View], width: int) -> Text:

@@ -28,7 +28,7 @@ def test_policy(request, policy, expected, names):
 """
 
 
-@pytest.fixture()
+@pytest.fixture
 def suite(pytester, monkeypatch, request):
     monkeypatch.setenv("PYTHONPATH", str(request.path.parent))
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
@@ -59,7 +59,9 @@ def test_a_run_under_xdist_writes_the_page_the_summaries_and_the_properties(suit
     section = text[text.index("= stranded =") :]
     assert re.search(r"policy +expected +found +shortest +examples +seconds", section)
     assert re.search(r"sibling +lost_reply +lost_reply +3 +500 +1\.2", section)
-    assert re.search(r"prompt_group +abandoned_result, late_result +abandoned_result, partial_group \(!\) +3, 5", section)
+    assert re.search(
+        r"prompt_group +abandoned_result, late_result +abandoned_result, partial_group \(!\) +3, 5", section
+    )
     assert re.search(r"prompt_group_reconciled +none +none +- ", section)
     assert section.index("sibling ") < section.index("prompt_group ")
     assert "report: out.html" in section

@@ -77,3 +77,27 @@ def test_the_command_prints_the_module(tmp_path):
     ).stdout
     assert out == module(trace("lost"))
     assert "def test_stranded_lost_reply_is_repaired" in out
+
+
+def test_the_history_also_runs_on_a_target_and_fails_where_it_differs(monkeypatch):
+    from contextlib import contextmanager
+
+    from state_machines.targets import options
+    from state_machines.targets.base import ModelTarget
+
+    class Other(ModelTarget):
+        """A Gym that counts one un-ACKed result too many after the third event."""
+
+        def observe(self):
+            seen = super().observe()
+            return attrs.evolve(seen, completed_unacknowledged=seen.completed_unacknowledged + 1)
+
+    for kind, said in ((ModelTarget, None), (Other, "completed_unacknowledged is 1, the model has 0")):
+
+        @contextmanager
+        def opened(self, kind=kind):
+            yield kind()
+
+        monkeypatch.setattr(options.TargetChoice, "open", opened)
+        found = failure(to_json(trace("stranded")), policy="sibling", target="http://gym")
+        assert found is None if said is None else said in found

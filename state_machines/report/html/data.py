@@ -19,6 +19,7 @@ from protocol.system import enabled
 from state_machines.report.changes import GYM, RL, WIRE
 from state_machines.report.compare import Side, first_difference, side
 from state_machines.report.fullstate import full
+from state_machines.report.listing import why
 from state_machines.report.mermaid import mermaid
 from state_machines.report.text import left, timeline
 from state_machines.report.view import MARKS, Mark
@@ -66,6 +67,7 @@ class Finding:
     steps: tuple[Step, ...]
     onward: tuple[Step, ...]
     end: str
+    why: tuple[str, ...]
     picture: str
     mermaid: str
 
@@ -114,17 +116,17 @@ def _key(run: dict[str, Any]) -> str:
 
 
 def _finding(number: int, source: Source, own: Side) -> Finding:
-    trace, run, verdict = source.trace, own.replay, own.replay.verdict
+    trace, run = source.trace, own.replay
     steps = tuple(_steps(own))
-    title = "unknown" if own.unknown else "no finding" if verdict is None else str(verdict)
+    title, word, sentence = _verdict_words(trace, own)
     other = "prompt_group" if own.name == "sibling" else "sibling"
     return Finding(
         number=number,
         name=source.name,
         policy=own.name,
         title=title,
-        word=verdict.word if verdict is not None else "unknown" if own.unknown else "clean",
-        sentence=_sentence(verdict.sentence) if verdict is not None else own.broken or "Nothing is broken.",
+        word=word,
+        sentence=sentence,
         left=left(run),
         command=source.command or f"stranded replay {shlex.quote(source.name)}",
         compare=f"stranded compare {shlex.quote(source.name)} --policies {shlex.quote(f'{own.name},{other}')}",
@@ -133,9 +135,23 @@ def _finding(number: int, source: Source, own: Side) -> Finding:
         steps=steps[: own.own],
         onward=steps[own.own :],
         end=own.end,
+        why=tuple(why(own.seen.replay.states[-1])),
         picture=timeline(run, further=True),
         mermaid=mermaid(run),
     )
+
+
+def _verdict_words(trace: Trace, own: Side) -> tuple[str, str, str]:
+    """The title, the word and the sentence of a finding. What replaying cannot show is said to be only recorded."""
+    verdict, recorded = own.replay.verdict, trace.verdict
+    if verdict is not None:
+        return str(verdict), verdict.word, _sentence(verdict.sentence)
+    if recorded is not None:
+        told = f"Recorded as {recorded.word}: {recorded.sentence}. The replay on the model alone does not show it."
+        return str(recorded), recorded.word, told
+    if own.unknown:
+        return "unknown", "unknown", own.broken
+    return "no finding", "clean", "Nothing is broken."
 
 
 def _sentence(text: str) -> str:
