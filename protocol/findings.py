@@ -70,7 +70,7 @@ CAUSES: Final[dict[Cause, str]] = {
     Cause.UNPAYABLE_DEBT: "the trainer owes receipts that Gym no longer knows: every flush is refused",
     Cause.CLOSED_GYM: "Gym's admission is closed and nobody is left to resume it",
     Cause.RESUME_LOST: "a resume was not answered, and it is not sent again before the next snapshot",
-    Cause.ROLLBACK_LOST: "the resume that aborts a snapshot was not answered: registry and Gym stay frozen until the next",
+    Cause.ROLLBACK_LOST: "the resume that aborts a snapshot was not answered: both sides stay frozen until the next",
     Cause.RUN_ENDED: "three failed snapshots in a row have ended the run, with groups unfinished",
     Cause.OTHER: "none of the known causes",
 }

@@ -92,7 +92,8 @@ def commits_in_time(event: Event) -> bool:
 def culprits(system: System) -> tuple[Attempt, ...]:
     """Return what keeps a stranded Gym from ready: the un-ACKed results that nobody owes or waits for.
 
-    When there are none: the given-up runs that nobody owes, else the un-ACKed results that are still waited for, else every run.
+    When there are none: the given-up runs that nobody owes, else the un-ACKed results that are still waited for, else
+    every run.
     """
     owed = {receipt.attempt for receipt in system.trainer.outbox}
     retained = [a for a, e in system.gym.executions if e.state is State.COMPLETED and a not in owed]

@@ -203,7 +203,7 @@ def _fetches(system: System, attempt: Attempt) -> bool:
 
 def _fetched(system: System, attempt: Attempt) -> Receipt | None:
     reply = g.completion_receipt(system.gym, attempt).reply
-    return model_receipt(attempt) if reply is not None and reply.status == 200 else None
+    return None if reply is None else reply.receipt
 
 
 def duplicates(system: System) -> Iterable[Event]:

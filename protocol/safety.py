@@ -14,7 +14,7 @@ from protocol.findings import Property
 from protocol.identity import Attempt, rollout_id
 from protocol.policy import Granularity
 from protocol.state import System
-from protocol.trainer import GIVEN_UP, SENT, AttemptStatus, Entry, Group, GroupStatus, Seen
+from protocol.trainer import GIVEN_UP, SENT, AttemptStatus, Entry, Group, GroupStatus, Published, Seen
 
 
 @frozen
@@ -178,5 +178,10 @@ def _uncut(before: System, event: Event, after: System) -> Iterable[Violation]:
         for attempt, execution in before.gym.executions:
             if execution.state is not State.PARKED or execution.boundary is None:
                 yield Violation(Property.CUT_CLEAN, f"Gym has committed while {attempt} is {execution.state.value}")
-    if after.snapshot.published != before.snapshot.published and before.trainer.outbox:
+    if after.snapshot.published == before.snapshot.published:
+        return
+    if before.trainer.outbox:
         yield Violation(Property.CUT_CLEAN, "a snapshot was published with an ACK still owed")
+    durable = after.trainer.durable
+    if durable is not None and durable != Published(before.trainer.groups, before.gym.saved):
+        yield Violation(Property.CUT_CLEAN, "what was published is not what was captured")

@@ -1,0 +1,113 @@
+"""Every property of a small scope, decided with `enabled` and `step` alone: slow, short, the reference for the rest.
+
+Breadth first, so the history of a finding is the shortest. Nothing is remembered between two searches and nothing is
+assumed about the rules, so it also decides mutants of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from attrs import frozen
+
+from protocol import properties as p
+from protocol import system as rules
+from protocol.events import Event, Owner
+from protocol.policy import Policy
+from protocol.properties import Property
+from protocol.scope import Scope
+from protocol.state import System, initial
+from state_machines.fairness import Fairness, history, of_system
+from state_machines.recovery import Recovery, Unknown
+from state_machines.verdict import Verdict
+
+LIMIT: Final = 300_000
+SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
+
+
+@frozen
+class Finding:
+    """A broken property and its cause, with the shortest history that shows it."""
+
+    verdict: Verdict
+    events: tuple[Event, ...]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} ({len(self.events)})"
+
+
+class Decider:
+    """Decides the properties of systems of one search."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        def follow(system: System) -> tuple[Event, ...]:
+            return rules.enabled(system, SYSTEM_ONLY)
+
+        def in_time(system: System) -> tuple[Event, ...]:
+            return tuple(event for event in follow(system) if p.commits_in_time(event))
+
+        def step(system: System, event: Event) -> System:
+            return rules.step(system, event)
+
+        self.ready = Recovery(follow, step, p.ready, limit=limit)
+        self.committed = Recovery(in_time, step, p.committed, limit=limit)
+        self.reopened = Recovery(follow, step, p.reopened, limit=limit)
+        self.fairness: Fairness[System, Event] = of_system(limit)
+
+    def state(self, system: System) -> Verdict | None:
+        """Return the first liveness property that does not hold: stranded, blocked, closed, unfair."""
+        if not self.ready.reaches(system):
+            return Verdict(Property.RECOVERABLE.value, p.cause(system).value)
+        if p.preparing(system) and not self.committed.reaches(system):
+            return Verdict(Property.UNBLOCKED.value, p.blocked_by(system).value)
+        if not self.reopened.reaches(system):
+            return Verdict(Property.REOPENS.value, p.closed_by(system).value)
+        lasso = self.fairness.lasso(system)
+        return None if lasso is None else Verdict(Property.FAIR.value, p.unsettled_by(lasso.state).value)
+
+    def step(self, before: System, event: Event, after: System) -> Verdict | None:
+        """Return the first property that the step breaks, or None."""
+        broken = p.unsafe(before, event, after)
+        if broken:
+            return Verdict(broken[0].property.value, broken[0].property.value)
+        return self.state(after)
+
+
+def search(policy: Policy, scope: Scope, *, limit: int = LIMIT, every: bool = False) -> Iterator[Finding]:
+    """Yield the findings of a scope, one for each verdict, or with `every` one for each state; shortest first.
+
+    A history ends at its first finding, but for an unfair one: everything that is possible may still happen there.
+    Raises Unknown at `limit`.
+    """
+    decider = Decider(limit)
+    start = initial(policy, scope)
+    came: dict[System, tuple[System, Event] | None] = {start: None}
+    seen: set[Verdict] = set()
+    for system in (queue := [start]):
+        for event in rules.enabled(system):
+            after = rules.step(system, event)
+            if after in came and not p.unsafe(system, event, after):
+                continue
+            verdict = decider.step(system, event, after)
+            if verdict is not None and (every or verdict not in seen):
+                seen.add(verdict)
+                yield Finding(verdict, (*history(came, system), event))
+            if after in came:
+                continue
+            if len(came) >= limit:
+                raise Unknown(len(came))
+            came[after] = (system, event)
+            if verdict is None or verdict.word == "unfair":
+                queue.append(after)
+
+
+def first_verdict(policy: Policy, scope: Scope, events: Iterable[Event]) -> Verdict | None:
+    """Return the first verdict that a history meets, or None when there is none, or when it cannot happen."""
+    decider, system = Decider(), initial(policy, scope)
+    for event in events:
+        if rules.broken(system, event) is not None:
+            return None
+        before, system = system, rules.step(system, event)
+        verdict = decider.step(before, event, system)
+        if verdict is not None:
+            return verdict
+    return None
