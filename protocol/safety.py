@@ -11,7 +11,7 @@ from attrs import frozen
 from protocol.events import Deliver, Event, RestartBoth, RestartGym, RestartTrainer
 from protocol.executions import State
 from protocol.findings import Property
-from protocol.identity import Attempt, rollout_id
+from protocol.identity import Attempt, locate, rollout_id
 from protocol.policy import Granularity
 from protocol.state import System
 from protocol.trainer import GIVEN_UP, SENT, AttemptStatus, Entry, Group, GroupStatus, Published, Seen
@@ -37,7 +37,7 @@ def unsafe(before: System, event: Event, after: System) -> tuple[Violation, ...]
         *_published_twice(before, after),
         *_run_again(before, event, after),
         *_waits_for_nothing(after),
-        *_restored(after),
+        *_restored(event, after),
         *_uncut(before, event, after),
     ]
     return tuple(found)
@@ -165,11 +165,18 @@ def _waits_for_nothing(system: System) -> Iterable[Violation]:
                     yield Violation(Property.RESTORE_COMES, f"the trainer waits for {attempt}, and nothing will come")
 
 
-def _restored(system: System) -> Iterable[Violation]:
-    for attempt, _ in system.gym.continuations:
-        entry = system.trainer.entry(attempt)
-        if entry is not None and entry.status is AttemptStatus.SEALED:
-            yield Violation(Property.RESTORE_COMES, f"{attempt} was restored although its sibling is sealed")
+def _restored(event: Event, after: System) -> Iterable[Violation]:
+    """What a restart restored is asked for by the ledger, now or next."""
+    if not isinstance(event, RestartGym | RestartBoth):
+        return
+    for attempt, _ in after.gym.continuations:
+        entry, group = after.trainer.entry(attempt), after.trainer.group_of(attempt)
+        if entry is None and group is not None and group.status is GroupStatus.GENERATING:
+            asked = attempt.index == len(group.siblings[locate(attempt.rollout)[1]])
+        else:
+            asked = entry == SENT or (entry is not None and entry.status is AttemptStatus.RESERVED)
+        if not asked:
+            yield Violation(Property.RESTORE_COMES, f"{attempt} was restored, and nobody will ask for it")
 
 
 def _uncut(before: System, event: Event, after: System) -> Iterable[Violation]:

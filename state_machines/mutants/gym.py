@@ -389,19 +389,6 @@ mutant(
     "siblings=1",
 )
 mutant(
-    "gym-acknowledge-tells-no-prepare",
-    g.acknowledge,
-    lambda acknowledge: (
-        lambda gym, receipts: evolve(
-            out := acknowledge(gym, receipts),
-            prepared=None,
-            gym=out.gym if out.prepared is None else evolve(out.gym, fence=gym.fence),
-        )
-    ),
-    "an acknowledgement can make a waiting prepare ready",
-    "the prepare waits on",
-)
-mutant(
     "gym-receipt-of-another-generation",
     g.completion_receipt,
     lambda fetch: (
@@ -420,13 +407,6 @@ mutant(
 
 # The fence
 
-mutant(
-    "fence-commit-skips-readiness",
-    g.commit,
-    lambda commit: lambda gym, c: evolve(out := commit(x.with_(gym, ()), c), gym=x.with_(out.gym, gym.executions)),
-    "a commit checks readiness again",
-    "it trusts the prepare",
-)
 mutant(
     "fence-commit-in-idle",
     f.answer,

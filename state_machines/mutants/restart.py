@@ -128,6 +128,8 @@ mutant(
     ),
     "a continuation belongs to attempt N+1, and N is tombstoned",
     "it belongs to N",
+    "sibling",
+    "siblings=1,restarts=1",
 )
 mutant(
     "restart-leaves-gym-restored",

@@ -106,19 +106,6 @@ mutant(
     "siblings=1",
 )
 mutant(
-    "snapshot-errors-are-asked-again",
-    c.answer,
-    lambda answer: (
-        lambda system, event: (
-            out
-            if (out := answer(system, event)).snapshot.step is not Step.ABORT
-            else out.at(out.snapshot.to(Step.PREPARE))
-        )
-    ),
-    "any error but a 409 is final",
-    "it is asked again",
-)
-mutant(
     "snapshot-reuses-its-id",
     SnapshotState.checkpoint_id.fget,  # type: ignore[attr-defined]
     lambda checkpoint_id: lambda snapshot: "c0",

@@ -15,7 +15,7 @@ from protocol.policy import Granularity
 from protocol.scope import Fault
 from protocol.state import System
 from protocol.trainer import AttemptStatus, Entry, Group, GroupStatus, Seen, Trainer
-from protocol.wire import Kind, Wire
+from protocol.wire import Kind
 from state_machines.mutants import mutant
 
 SEALED = Entry(AttemptStatus.SEALED, Seen.RESULT)
@@ -141,7 +141,7 @@ mutant(
     lambda fails: lambda trainer, policy, bound, a, seen: fails(trainer, policy, bound, _current_of(trainer, a), seen),
     "the late failure of an attempt given up changes nothing about a newer one",
     "it fails the current attempt",
-    "prompt_group",
+    "prompt_group_repaired",
     "attempts=3,failures=2",
 )
 mutant(
@@ -399,18 +399,6 @@ mutant(
     "siblings=1",
 )
 mutant(
-    "wire-failure-read-as-result",
-    s.absorb,
-    lambda absorb: (
-        lambda system, out: absorb(
-            system,
-            evolve(out, answers=tuple(evolve(a, status=200 if a.status == 500 else a.status) for a in out.answers)),
-        )
-    ),
-    "a 500 is a failure, after which nothing is retained or fetched",
-    "it is read as a null result, whose receipt cannot be fetched",
-)
-mutant(
     "wire-prepare-answer-vanishes",
     s.absorb,
     lambda absorb: lambda system, out: absorb(system, out if out.reply is not None else evolve(out, prepared=None)),
@@ -418,15 +406,6 @@ mutant(
     "it is lost, and the trainer waits for its deadline",
     "sibling",
     "siblings=1",
-)
-mutant(
-    "wire-second-copy-is-an-error",
-    Wire.take,
-    lambda take: (
-        lambda wire, a: wire.put(a, Kind.LOST) if (m := wire.find(a)) is not None and m.copies > 1 else take(wire, a)
-    ),
-    "the second copy of an answer is the same answer",
-    "it is read as a transport error",
 )
 mutant(
     "wire-answer-reaches-another-attempt",
