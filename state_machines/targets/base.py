@@ -25,7 +25,7 @@ from protocol.snapshot import Step
 from protocol.state import System
 from protocol.system import initial, step
 from protocol.wire import REPLIES, Kind
-from state_machines.targets.calls import calls_of
+from state_machines.targets.calls import GymCall, calls_of
 from state_machines.verdict import Verdict
 
 DIVERGED: Final = "diverged"
@@ -155,7 +155,12 @@ class ModelTarget:
 
 def expected(before: System, event: Event) -> tuple[str, ...]:
     """Return the model's answers to the calls of a step, in the words of `Observation.calls`."""
-    return tuple(f"{call.subject}: {call.answer}" for call in calls_of(before, event))
+    return words(calls_of(before, event))
+
+
+def words(calls: Iterable[GymCall]) -> tuple[str, ...]:
+    """Return the model's answers to `calls`, a line each."""
+    return tuple(f"{call.subject}: {call.answer}" for call in calls)
 
 
 KIND_WORDS: Final = {

@@ -18,7 +18,7 @@ from protocol.identity import Attempt
 from protocol.policy import Policy
 from protocol.scope import Fault, Scope
 from protocol.state import System, initial
-from state_machines.targets.base import Observation, TargetError, expected, observation_of
+from state_machines.targets.base import Observation, TargetError, observation_of, words
 from state_machines.targets.calls import calls_of
 from state_machines.targets.client import CAPABILITIES, CHECKPOINT, GymClient
 from state_machines.targets.history import History, Puppet, Word
@@ -37,6 +37,8 @@ NEEDED_BY: Final = {
 
 class HttpTarget:
     """A server with Gym's surface and the puppet routes.
+
+    A history ends with its first difference: what follows from one is not another, and is not asked for.
 
     `settle` is how long an answer or a change that the model expects may take, in seconds; `deadline` that of a prepare
     on a server whose puppet cannot let one pass. `owned` is a server process that ends with the target.
@@ -64,6 +66,7 @@ class HttpTarget:
         self._expected: tuple[str, ...] = ()
         self._before_all = (0, 0)
         self._last: Report | None = None
+        self._diverged = False
 
     def reset(self, policy: Policy, scope: Scope) -> None:
         """Begin a new history. The last one's leftovers are restarted away, or else released one by one."""
@@ -86,16 +89,19 @@ class HttpTarget:
             raise TargetError(f"{self.name} is not idle: a history begins with a Gym that is open and retains nothing")
         self._history, self._before_all, self._last = history, (report.acknowledged_completed, report.active), None
         self._after, self._number, self._event = initial(policy, scope), 0, "none"
+        self._expected, self._diverged = (), False
 
     def apply(self, event: Event, before: System, after: System) -> None:
         """Make every call of the step, in its order."""
         history = self._running()
         self._number += 1
         self._event, self._after = str(event), after
-        self._expected = expected(before, event)
+        calls = calls_of(before, event)
+        self._expected = words(calls)
+        if self._diverged:
+            return
         with self._naming():
             history.answers_move(event)
-            calls = calls_of(before, event)
             if calls:
                 self._last = None
             self._calls = [(call.subject, history.perform(call)) for call in calls]
@@ -109,6 +115,8 @@ class HttpTarget:
         After a step without a call an immediate server is not asked again: it shows what it showed before.
         """
         history, model = self._running(), observation_of(self._after, self._expected)
+        if self._diverged:
+            return model
         with self._naming():
             history.wait_for_answers(self._after)
             end, pause = time.monotonic() + self._settle, 0.001
@@ -118,7 +126,8 @@ class HttpTarget:
                 seen = self._observation(history, report)
                 settled = history.puppet.immediate and _quiet(history, report)
                 if seen == model or settled or time.monotonic() > end:
-                    self._last = report if settled and seen == model else None
+                    self._last = report if settled else None
+                    self._diverged = seen != model
                     return seen
                 history.run(asyncio.sleep(pause))
                 pause = min(2 * pause, 0.1)
