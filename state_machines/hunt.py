@@ -143,7 +143,7 @@ def _until_nothing_new(session: Session, seed: int, examples: int, database: Exa
         database=database,
         derandomize=False,
         deadline=None,
-        phases=(Phase.reuse, Phase.generate, Phase.shrink),
+        phases=(Phase.reuse, Phase.generate),
         suppress_health_check=list(HealthCheck),
         verbosity=Verbosity.quiet,
         print_blob=False,

@@ -9,7 +9,7 @@ import hashlib
 import json
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Any, ClassVar, Final
 
@@ -76,7 +76,7 @@ class HandOver(RuleBasedStateMachine):
         self.broken = self.run.walk.broken
         self.events: list[Event] = []
         self.off: frozenset[str] = frozenset()
-        self.open = self.node.families.keys()
+        self.open: Collection[str] = self.node.families.keys()
         self.witnessed: frozenset[str] = frozenset()
         if self.run.target is not None:
             self._with_target(self.run.target.reset, self.policy, self.scope)
@@ -149,9 +149,10 @@ def _rule(family: str) -> Any:
     def happen(self: HandOver, **index: int) -> None:
         self.take(family, index[family])
 
+    drawn: Any = rule(**{family: INDEX})  # type: ignore[call-overload]
     happen.__name__ = NAME
     happen.__doc__ = f"One of: {', '.join(kind.name for kind in FAMILIES[family])}."
-    return precondition(lambda self: family in self.open)(rule(**{family: INDEX})(happen))
+    return precondition(lambda self: family in self.open)(drawn(happen))
 
 
 def _invariant(prop: Property) -> Any:
@@ -189,7 +190,7 @@ def machine(policy: Policy, scope: Scope) -> type[HandOver]:
     body |= {prop.value: _invariant(prop) for prop in (*SAFETY, *LIVENESS)}
     body |= {"policy": policy, "scope": scope, "session": Session(Walk(policy, scope)), "__module__": __name__}
     made = _subclass(machine_name(policy, scope), HandOver, body)
-    made.TestCase.settings = settings(  # type: ignore[attr-defined]
+    made.TestCase.settings = settings(
         deadline=None, stateful_step_count=steps(scope), suppress_health_check=list(HealthCheck), print_blob=True
     )
     return made

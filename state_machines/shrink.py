@@ -47,7 +47,7 @@ def _possible(node: Node, event: Event) -> Event | None:
     attempt = getattr(event, "attempt", None)
     if attempt is not None:
         for index in range(node.system.scope.attempts):
-            other = evolve(event, attempt=Attempt(attempt.rollout, index))  # type: ignore[misc]
+            other = _about(event, attempt=Attempt(attempt.rollout, index))
             if broken(node.system, other) is None:
                 return other
     return None
@@ -76,7 +76,8 @@ def _simpler(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
             yield events[:start] + events[start + width :]
     for first, second in combinations(range(len(events)), 2):
         yield tuple(e for i, e in enumerate(events) if i not in (first, second))
-    rollouts = sorted({locate(e.attempt.rollout) for e in events if getattr(e, "attempt", None) is not None})
+    attempts = [attempt for e in events if (attempt := getattr(e, "attempt", None)) is not None]
+    rollouts = sorted({locate(attempt.rollout) for attempt in attempts})
     for group, sibling in rollouts:
         for other in range(sibling):
             yield tuple(
@@ -95,11 +96,16 @@ def _renamed(event: Event, names: dict[tuple[int, int], tuple[int, int]]) -> Eve
     if attempt is not None:
         old = locate(attempt.rollout)
         new = rollout_id(*names.get(old, old))
-        return evolve(event, attempt=Attempt(new, attempt.index))  # type: ignore[misc]
+        return _about(event, attempt=Attempt(new, attempt.index))
     group = getattr(event, "group", None)
     if group is None or isinstance(event, Admit) or "group" not in {f.name for f in fields(type(event))}:
         return event
-    return evolve(event, group=names.get((group, 0), (group, 0))[0])  # type: ignore[misc]
+    return _about(event, group=names.get((group, 0), (group, 0))[0])
+
+
+def _about(event: Event, **changes: Any) -> Event:
+    """The same event about another attempt or group."""
+    return evolve(event, **changes)
 
 
 def plainest(walk: Walk, verdict: Verdict, length: int) -> tuple[tuple[Event, ...] | None, bool]:
