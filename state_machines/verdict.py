@@ -31,6 +31,8 @@ class Verdict:
     @builtins.property
     def sentence(self) -> str:
         """The cause in one sentence."""
+        if self.property == "diverged":
+            return f"the target shows other {self.cause.replace('_', ' ')} than the model"
         try:
             return p.CAUSES[Cause(self.cause)]
         except ValueError:

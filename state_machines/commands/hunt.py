@@ -23,6 +23,8 @@ from state_machines.replay import replay
 from state_machines.report.listing import afterwards, listing, why
 from state_machines.report.onward import onward
 from state_machines.report.text import wrapped
+from state_machines.targets.base import side_by_side
+from state_machines.targets.options import TargetChoice, target_options
 from state_machines.trace import Trace, TraceError, found_by, save
 
 SAVED: Final = "stranded-findings"
@@ -40,6 +42,7 @@ SAVED: Final = "stranded-findings"
 @click.option("--json", "as_json", is_flag=True, help="one JSON object instead of text")
 @click.option("--brief", is_flag=True, help="one line for each finding")
 @database_option
+@target_options
 def hunt(
     policies: tuple[Policy, ...],
     scope: Scope,
@@ -50,6 +53,7 @@ def hunt(
     as_json: bool,
     brief: bool,
     database: str,
+    target: TargetChoice,
 ) -> int:
     """Look for histories that leave Gym permanently not ready, shrink them, and say why nobody releases what is left.
 
@@ -60,15 +64,24 @@ def hunt(
         raise click.UsageError("--save and --no-save exclude each other")
     check(database)
     results, saved = [], []
-    for policy in policies:
-        with progress(policy) as report:
-            results.append(
-                hunted(policy, scope, seed=seed, examples=examples, database=open_database(database), progress=report)
-            )
-        seed = results[0].seed
-        saved.append([] if no_save else saved_in(directory, results[-1]))
-        if not as_json:
-            print_result(out(), results[-1], saved[-1], brief)
+    with target.open() as opened:
+        for policy in policies:
+            with progress(policy) as report:
+                results.append(
+                    hunted(
+                        policy,
+                        scope,
+                        seed=seed,
+                        examples=examples,
+                        database=open_database(database),
+                        target=opened,
+                        progress=report,
+                    )
+                )
+            seed = results[0].seed
+            saved.append([] if no_save else saved_in(directory, results[-1]))
+            if not as_json:
+                print_result(out(), results[-1], saved[-1], brief)
     if as_json:
         click.echo(json.dumps(to_json(results, saved), indent=1))
     if any(result.findings for result in results):
@@ -133,6 +146,7 @@ def to_json(results: list[HuntResult], saved: list[list[Path | None]]) -> dict[s
                     "shortest": finding.shortest,
                     "trace": None if path is None else str(path),
                 }
+                | ({} if finding.diverged is None else {"diverged": side_by_side(finding.diverged)})
             )
     return {
         "findings": findings,
@@ -191,7 +205,8 @@ def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: P
         for line in finding.diverged.lines():
             to.print(line, markup=False, highlight=False, soft_wrap=True)
     if path is not None:
-        to.print(f"\nstranded replay {shlex.quote(str(path))}", style="cyan", markup=False, soft_wrap=True)
+        on = "" if finding.diverged is None else " --target …"
+        to.print(f"\nstranded replay {shlex.quote(str(path))}{on}", style="cyan", markup=False, soft_wrap=True)
     to.print()
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import click
-from attrs import fields, frozen
+from attrs import asdict, fields, frozen
 
 from protocol import gym as g
 from protocol.events import Event
@@ -205,6 +205,16 @@ def differences(model: Observation, target: Observation) -> tuple[Difference, ..
     """Return the fields on which two observations disagree, in their order."""
     found = [Difference(f.name, getattr(model, f.name), getattr(target, f.name)) for f in fields(Observation)]
     return tuple(d for d in found if d.model != d.target)
+
+
+def side_by_side(divergence: Divergence) -> dict[str, Any]:
+    """Return both observations as a JSON object, and the fields that differ."""
+    return {
+        "at": divergence.at,
+        "fields": [difference.field for difference in divergence.differences],
+        "model": asdict(divergence.model),
+        "target": asdict(divergence.target),
+    }
 
 
 def check(target: Target, at: int, event: Event, before: System, after: System) -> Divergence | None:
