@@ -6,15 +6,18 @@ a body that is not JSON or has another schema, too much, too late, or nothing. N
 
 import asyncio
 import json
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import httpx
-from attrs import frozen
+from attrs import asdict, evolve, frozen
 
+from protocol.identity import Receipt
 from state_machines.targets.base import TargetError
 from state_machines.targets.calls import Loss
 from state_machines.targets.network import LINE, LOSS, Line, Network, OpenNetwork, TooLarge
+from state_machines.targets.status import Report, Unreadable, optional_word, read_report
 
 CHECKPOINT: Final = "/ng-control/v1/agent-checkpoint"
 CAPABILITIES: Final = "/ng-control/v1/capabilities"
@@ -70,6 +73,30 @@ class GymClient:
 
     def close(self) -> None:
         self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def report(self, checkpoint_id: str) -> Report:
+        """Return the status report, with the phase and the active id that Gym says elsewhere. Raises TargetError."""
+        try:
+            fence = self.get(CAPABILITIES).body
+            phase, active = optional_word(fence, "phase"), optional_word(fence, "active_checkpoint_id")
+            answer = self.get(f"{CHECKPOINT}/status", checkpoint_id=active or checkpoint_id)
+            if not answer.ok:
+                raise TargetError(f"{self.url} answered {CHECKPOINT}/status with {answer.status}")
+            report = read_report(answer.body)
+        except Unreadable as error:
+            raise TargetError(f"{self.url} cannot be read: {error}") from None
+        return report if report.phase is not None else evolve(report, phase=phase, active_id=active)
+
+    def acknowledge(self, receipts: Iterable[Receipt], loss: Loss | None = None) -> Answer:
+        """Release the results of these receipts, all or none."""
+        body = {"schema_version": 1, "executions": [asdict(receipt) for receipt in receipts]}
+        return self.post(f"{CHECKPOINT}/acknowledge-completed", body, loss)
 
     async def aclose(self) -> None:
         """Close what `open` used. Needs the event loop that it was used in."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from attrs import asdict, define, field, frozen
+from attrs import define, field, frozen
 
 from protocol import gym as g
 from protocol.events import Answer as TakeAnswer
@@ -171,8 +171,7 @@ class History:
         batch = [self._issued(receipt) for receipt in call.arguments[0]]
         if call.probe:
             batch[-1] = spoil(batch[-1])
-        body = {"schema_version": 1, "executions": [asdict(receipt) for receipt in batch]}
-        answer = self.client.post(f"{CHECKPOINT}/acknowledge-completed", body, call.loss)
+        answer = self.client.acknowledge(batch, call.loss)
         confirmed = answer.body.get("acknowledged")
         if answer.ok and not (isinstance(confirmed, list) and len(confirmed) == len(batch)):
             return f"200 but not for {len(batch)} receipts"

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-from attrs import asdict
-
 from protocol.events import Event
 from protocol.identity import Attempt
 from protocol.policy import Policy
@@ -238,8 +236,7 @@ class HttpTarget:
                 x.receipt for x in report.unacknowledged if x.receipt is not None and old.own(x.attempt) is not None
             ]
             if owed:
-                body = {"schema_version": 1, "executions": [asdict(receipt) for receipt in owed]}
-                self._client.post(f"{CHECKPOINT}/acknowledge-completed", body)
+                self._client.acknowledge(owed)
             if self._report(old).ready_to_commit or time.monotonic() > end:
                 return
             old.run(asyncio.sleep(pause))
