@@ -2,11 +2,18 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 from state_machines.pytest_plugin import register_profiles
 
-pytest_plugins = ["state_machines.pytest_plugin"]
+PLUGIN = "state_machines.pytest_plugin"
 
 register_profiles()
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Load the plugin where `stranded` is not installed: an installed one is there already, by its entry point."""
+    if not pluginmanager.has_plugin(PLUGIN):
+        pluginmanager.import_plugin(PLUGIN)

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from protocol.events import Event
 from protocol.policy import Policy, spell
-from protocol.properties import Property
+from protocol.properties import PROPERTIES, Property
 from protocol.scope import Fault, Scope
 from protocol.system import RULES
 from state_machines.targets.base import Target, TargetError, TargetStopped, check
@@ -156,15 +156,19 @@ def _rule(family: str) -> Any:
 
 
 def _invariant(prop: Property) -> Any:
+    """Return the invariant that a property holds. It says something only when the last step broke it."""
     name = prop.value
 
+    def broken(self: HandOver) -> bool:
+        return self.broken is not None and self.broken.property == name
+
     def holds(self: HandOver) -> None:
-        broken = self.broken
-        if broken is not None and broken.property == name and broken not in self.run.known:
-            raise self.run.met(broken, self.events)
+        if self.broken is not None and self.broken not in self.run.known:
+            raise self.run.met(self.broken, self.events)
 
     holds.__name__ = holds.__qualname__ = name
-    return invariant()(holds)
+    holds.__doc__ = PROPERTIES[prop]
+    return precondition(broken)(invariant()(holds))
 
 
 def steps(scope: Scope) -> int:

@@ -56,7 +56,8 @@ class Finding(AssertionError):
     """A history that breaks a property. Every verdict has a subclass of its own (`finding_type`)."""
 
     def __init__(self, verdict: Verdict, events: tuple[Event, ...]) -> None:
-        super().__init__(f"{verdict} after {len(events)} events: {verdict.sentence}")
+        history = " | ".join(map(str, events)) or "nothing has happened yet"
+        super().__init__(f"{verdict} after {len(events)} events: {verdict.sentence}\n{history}")
         self.verdict, self.events = verdict, events
 
 
