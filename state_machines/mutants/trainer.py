@@ -142,7 +142,7 @@ mutant(
     "the late failure of an attempt given up changes nothing about a newer one",
     "it fails the current attempt",
     "prompt_group_repaired",
-    "attempts=3,failures=2",
+    "failures=2",
 )
 mutant(
     "trainer-late-result-seals-the-newer",

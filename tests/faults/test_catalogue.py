@@ -1,0 +1,115 @@
+"""Every hazard of the catalogue is found by a search that knows only its scope, and is gone with its remedy."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from protocol.properties import Cause, Property
+from state_machines import catalogue
+from state_machines.catalogue import BY_ID, ENTRIES, find, replayed
+from state_machines.commands.hazards import hazards
+from state_machines.search import first_verdict
+
+ROOT = Path(__file__).parents[2]
+SHOWN = [entry for entry in ENTRIES if entry.held_by is None]
+HELD = [entry for entry in ENTRIES if entry.held_by is not None]
+ROWS = re.findall(
+    r"\S+",
+    """partial-group abandoned-result lost-reply receipt-fetch-lost ack-reply-lost drain-died prepare-rolled-back
+    resume-lost rollback-resume-lost commit-reply-lost ack-before-durable stale-attempt-ack forgotten-owner late-child
+    double-run cut-through-handoff orphaned-prepare partial-seal duplicate-result empty-prepare""",
+)
+
+
+def name(entry):
+    return entry.id
+
+
+def test_every_row_of_the_list_of_hazards_is_an_entry():
+    assert [entry.id for entry in ENTRIES][: len(ROWS)] == ROWS
+    assert len(BY_ID) == len(ENTRIES) > len(ROWS)
+    assert all(entry.sources for entry in ENTRIES[: len(ROWS)])
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=name)
+def test_it_is_found_in_its_scope_and_its_history_is_the_shortest(entry):
+    finding = find(entry)
+    assert finding is not None
+    assert finding.events == entry.events
+
+
+@pytest.mark.parametrize("entry", [entry for entry in SHOWN if entry.remedy], ids=name)
+def test_it_is_gone_with_its_remedy(entry):
+    assert find(entry, entry.remedy) is None
+
+
+@pytest.mark.parametrize("entry", HELD, ids=name)
+def test_it_is_gone_with_the_rule_that_holds_it_off(entry):
+    assert find(entry, cured=True) is None
+    assert first_verdict(entry.policy, entry.scope, entry.events) is None
+
+
+def test_only_a_bare_park_has_no_remedy():
+    assert [entry.id for entry in SHOWN if entry.remedy is None] == ["bare-park"]
+    assert BY_ID["bare-park"].note
+
+
+def test_every_verdict_is_made_of_known_words():
+    words = {p.value for p in Property} | {c.value for c in Cause}
+    for entry in ENTRIES:
+        assert {entry.verdict.property, entry.verdict.cause} <= words
+
+
+def test_the_command_lists_every_hazard_with_its_verdict():
+    result = CliRunner().invoke(hazards, [], standalone_mode=False)
+    assert result.return_value == 0
+    for entry in ENTRIES:
+        assert re.search(rf"^{entry.id} +{len(entry.events)} ", result.output, re.MULTILINE)
+    data = json.loads(CliRunner().invoke(hazards, ["--json"], standalone_mode=False).output)
+    assert [row["id"] for row in data["hazards"]] == [entry.id for entry in ENTRIES]
+    assert all(row["reproduced"] for row in data["hazards"])
+
+
+@pytest.mark.parametrize("hazard", ["partial-group", "double-run", "refused-arrival", "bare-park"])
+def test_the_command_replays_one(hazard):
+    result = CliRunner().invoke(hazards, [hazard], standalone_mode=False)
+    assert result.return_value == 0
+    assert result.output.startswith(f"{hazard}: ")
+    assert result.output.rstrip().endswith("reproduced")
+    assert max(map(len, (line for line in result.output.splitlines() if "http" not in line))) <= 80
+    data = json.loads(CliRunner().invoke(hazards, [hazard, "--json"], standalone_mode=False).output)
+    entry = BY_ID[hazard]
+    assert (data["reproduced"], data["property"], data["cause"]) == (True, entry.verdict.property, entry.verdict.cause)
+    assert data["events"] == [event.to_json() for event in entry.events]
+
+
+def test_a_hazard_whose_verdict_is_another_one_exits_1(monkeypatch):
+    other = dict(catalogue.histories(), **{"lost-reply": BY_ID["lost-reply"].events[:2]})
+    monkeypatch.setattr(catalogue, "histories", lambda: other)
+    result = CliRunner().invoke(hazards, ["lost-reply"], standalone_mode=False)
+    assert result.return_value == 1
+    assert "not reproduced" in result.output
+    listed = CliRunner().invoke(hazards, [], standalone_mode=False)
+    assert listed.return_value == 1
+    assert "NOT REPRODUCED" in listed.output
+
+
+@pytest.mark.parametrize("arguments", [["no-such-hazard"], ["lost-reply", "--markdown"], ["a", "b"]])
+def test_bad_usage_exits_2(arguments):
+    result = CliRunner().invoke(hazards, arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_a_replay_keeps_the_states_of_the_mutant():
+    run = replayed(BY_ID["cut-through-handoff"])
+    assert run.states[-1].gym.manifest == "c0"
+    assert len(run.states) == len(run.events) + 1
+
+
+def test_the_document_is_what_the_command_prints():
+    printed = CliRunner().invoke(hazards, ["--markdown"], standalone_mode=False).output
+    assert (ROOT / "docs" / "hazards.md").read_text(encoding="utf-8") == printed
