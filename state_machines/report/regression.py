@@ -1,14 +1,14 @@
 """A history as a regression test: a small, complete module that passes only when the history no longer fails."""
 
 import keyword
-import pprint
 import re
-from typing import Final
+from typing import Any, Final
 
 from protocol.policy import spell
 from state_machines.replay import Replay
 from state_machines.trace import Trace, to_json
 
+WIDTH: Final = 110
 MODULE: Final = '''\
 """A regression test, made by `stranded show FILE --format pytest`: a history that must not fail any more.
 
@@ -21,7 +21,7 @@ import os
 
 from state_machines.report.regression import failure
 
-POLICY = os.environ.get("STRANDED_POLICY", {policy!r})
+POLICY = os.environ.get("STRANDED_POLICY", {policy})
 TARGET = os.environ.get("STRANDED_TARGET", "")
 
 TRACE = {trace}
@@ -44,9 +44,9 @@ def module(trace: Trace) -> str:
     if trace.verdict is not None and trace.verdict.sentence != trace.verdict.cause:
         known = trace.verdict.sentence
         sentence = f"{trace.verdict.word.capitalize()}: {known}."
-    literal = pprint.pformat(to_json(trace), width=100, sort_dicts=False)
+    literal = _literal(to_json(trace))
     about = "\n    ".join(_lines(sentence, 100))
-    return MODULE.format(policy=spell(trace.policy), trace=literal, name=f"{name}_is_repaired", about=about)
+    return MODULE.format(policy=_quoted(spell(trace.policy)), trace=literal, name=f"{name}_is_repaired", about=about)
 
 
 def failure(trace: object, *, policy: str = "", target: str = "") -> str | None:
@@ -69,6 +69,35 @@ def failure(trace: object, *, policy: str = "", target: str = "") -> str | None:
     if target:
         return _on_target(target, run)
     return None
+
+
+def _literal(value: Any, depth: int = 0) -> str:
+    """Return data as Python's own literal, as a formatter would lay it out: short things on one line."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if not isinstance(value, dict | list) or not value:
+        return repr(value)
+    pairs = isinstance(value, dict)
+    if isinstance(value, dict):
+        items = [f"{_quoted(k)}: {_literal(v, depth + 1)}" for k, v in value.items()]
+    else:
+        items = [_literal(v, depth + 1) for v in value]
+    start, end = "{}" if pairs else "[]"
+    line = f"{start}{', '.join(items)}{end}"
+    if depth and "\n" not in line and (len(line) <= WIDTH - 4 * depth):
+        return line
+    indent, rows = "    " * (depth + 1), [""]
+    for item in items:
+        together = depth == 1 and pairs and rows[-1] and len(rows[-1]) + len(item) < WIDTH - 4 * depth
+        if together:
+            rows[-1] += f" {item},"
+        else:
+            rows.append(f"{indent}{item},")
+    return "\n".join([start, *rows[1:], "    " * depth + end])
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if text.isascii() and text.isprintable() and not {'"', "\\"} & set(text) else repr(text)
 
 
 def _lines(sentence: str, width: int) -> list[str]:
