@@ -22,12 +22,12 @@ PAUSED: Final = frozenset({"prepared", "committing", "committed_paused", "restor
 
 
 class Owner(Enum):
-    """Who releases what is held, without anybody's help. The value says when."""
+    """Who releases what is held, if nobody steps in. The value begins the sentence that says what would."""
 
-    ITSELF = "by itself"
-    TRAINER = "by the trainer"
-    NOBODY = "by nobody"
-    UNKNOWN = "cannot be told without the ledger"
+    ITSELF = "Goes by itself"
+    TRAINER = "The trainer releases it"
+    NOBODY = "Nobody will release it. What would"
+    UNKNOWN = "Whether anybody will release it cannot be told from here. What would"
 
 
 @frozen
@@ -75,7 +75,7 @@ def diagnose(report: Report, ledger: Ledger | None = None) -> Diagnosis:
     wrong = contradiction(report)
     if wrong is not None:
         return Diagnosis(None, f"It cannot be told whether Gym is ready: {wrong}.", (), wrong)
-    holds = (*_running(report), *_parked(report), *_retained(report, ledger), *_closed(report))
+    holds = (*_closed(report), *_retained(report, ledger), *_parked(report), *_running(report))
     if not holds:
         under_way = f" A checkpoint is in phase {report.phase}." if report.phase in PAUSED else ""
         return Diagnosis(True, f"Gym is ready to commit: nothing runs and nothing is un-ACKed.{under_way}")
@@ -158,7 +158,8 @@ def _owner(report: Report, ledger: Ledger | None, listed: Listed) -> tuple[Owner
     preparing = report.state == "preparing"
     if ledger is None:
         if _tried_again(report, attempt):
-            return Owner.NOBODY, "its group has been tried again, so nobody owes it any more", Cause.ABANDONED_RESULT
+            why = "its group has been tried again, and a trainer that acknowledges at the seal owes it no more"
+            return Owner.UNKNOWN, why, Cause.ABANDONED_RESULT
         if preparing and _siblings_parked(report, attempt):
             why = "siblings of it are parked, so a trainer that acknowledges at the seal cannot seal it"
             return Owner.UNKNOWN, why, Cause.PARTIAL_GROUP

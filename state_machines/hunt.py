@@ -18,6 +18,7 @@ from attrs import frozen
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import seed as seeded
 from hypothesis.database import ExampleDatabase
+from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from protocol.events import Event
@@ -28,7 +29,8 @@ from protocol.system import step
 from state_machines.machine import Session, machine, steps, with_session
 from state_machines.report.onward import onward
 from state_machines.shrink import plainest, shrink
-from state_machines.targets.base import DIVERGED, Divergence, Target, TargetStopped, follow
+from state_machines.targets.base import DIVERGED, Divergence, Target, TargetError, TargetStopped
+from state_machines.targets.shrinking import shrink_on
 from state_machines.verdict import Finding, Verdict
 from state_machines.witness import WITNESSES, expected, witnesses
 
@@ -155,28 +157,30 @@ def _until_nothing_new(session: Session, seed: int, examples: int, database: Exa
             run_state_machine_as_test(kind, settings=chosen)
         except* Finding:
             pass  # the session has it
-        except* TargetStopped as stopped:
-            raise _first(stopped).error from None
+        except* (TargetStopped, Flaky):
+            if session.target is None:
+                raise
+            session.stopped = session.stopped or TargetError(
+                "the target did not do the same twice: it cannot be hunted on"
+            )
+        if session.stopped is not None:
+            raise session.stopped from None
         if session.known == set(session.shortest):
             return
-
-
-def _first(group: BaseExceptionGroup[TargetStopped]) -> TargetStopped:
-    found = group.exceptions[0]
-    return found if isinstance(found, TargetStopped) else _first(found)
 
 
 def _finding(session: Session, verdict: Verdict, certify: bool) -> HuntFinding:
     walk, events = session.walk, session.shortest[verdict]
     if verdict.property == DIVERGED and session.target is not None:
-        return HuntFinding(verdict, events, diverged=follow(session.target, walk.policy, walk.scope, events))
+        found = shrink_on(session.target, walk.policy, walk.scope, verdict, events)
+        return HuntFinding(verdict, found.events, diverged=found.divergence)
     events = shrink(walk, verdict, events)
     if not certify:
         return HuntFinding(verdict, events)
-    found, sure = plainest(walk, verdict, len(events))
-    if found is None:
+    plain, sure = plainest(walk, verdict, len(events))
+    if plain is None:
         return HuntFinding(verdict, events)
-    return HuntFinding(verdict, found, len(found) == len(events) if sure else None, len(found) if sure else None)
+    return HuntFinding(verdict, plain, len(plain) == len(events) if sure else None, len(plain) if sure else None)
 
 
 def _afterwards(policy: Policy, scope: Scope, finding: HuntFinding) -> Counter[str]:

@@ -39,12 +39,13 @@ SAFETY: Final = tuple(p for p in Property if p not in LIVENESS and p is not Prop
 class Session:
     """What the examples of one hunt share. A verdict in `known` is not reported again: its step is not taken.
 
-    `shortest` are the histories of the verdicts met, the shortest of each.
+    `shortest` are the histories of the verdicts met, the shortest of each; `stopped` says why the target is gone.
     """
 
     walk: Walk
     target: Target | None = None
     known: set[Verdict] = field(factory=set)
+    stopped: TargetError | None = None
     shortest: dict[Verdict, tuple[Event, ...]] = field(factory=dict)
     seen: Counter[str] = field(factory=Counter)
     unknown: bool = False
@@ -111,11 +112,11 @@ class HandOver(RuleBasedStateMachine):
         if found is not None and found.verdict not in self.run.known:
             raise self.run.met(found.verdict, self.events)
 
-    @staticmethod
-    def _with_target(call: Callable[..., Any], *arguments: Any) -> Any:
+    def _with_target(self, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return call(*arguments)
         except TargetError as error:
+            self.run.stopped = error
             raise TargetStopped(error) from error
 
     @initialize(off=OFF)

@@ -157,9 +157,9 @@ def print_diagnosis(to: Console, report: Report, diagnosis: Diagnosis, ledger: L
     for number, hold in enumerate(diagnosis.holds, 1):
         to.print()
         to.print(wrapped(f"{number}. {hold.what}.", width, ""), end="")
-        to.print(wrapped(f"   Released {hold.owner.value}: {hold.release}.", width, ""), end="")
+        to.print(wrapped(f"{hold.owner.value}: {hold.release}.", width, ""), end="")
         if hold.cause is not None:
-            to.print(wrapped(f"   Cause that fits: {hold.cause.value}.", width, ""), end="")
+            to.print(wrapped(f"Cause that fits: {hold.cause.value}.", width, ""), end="")
     fitting = causes(diagnosis)
     if fitting:
         to.print()

@@ -68,6 +68,10 @@ class HttpTarget:
 
     def reset(self, policy: Policy, scope: Scope) -> None:
         """Begin a new history. The last one's leftovers are restarted away, or else released one by one."""
+        with self._naming():
+            self._reset(policy, scope)
+
+    def _reset(self, policy: Policy, scope: Scope) -> None:
         puppet = self._puppet = self._puppet or self._learn()
         for fault, route in NEEDED_BY.items():
             if scope.budget()[fault.position] and route not in puppet.routes:
@@ -86,7 +90,7 @@ class HttpTarget:
         if not report.ready_to_commit or report.state != "accepting":
             raise TargetError(f"{self.name} is not idle: a history begins with a Gym that is open and retains nothing")
         self._history, self._before_all, self._last = history, (report.acknowledged_completed, report.active), None
-        self._after, self._number, self._event = initial(policy, scope), 0, "none"
+        self._after, self._number, self._event = initial(policy, scope), 0, ""
         self._expected, self._diverged = (), False
 
     def apply(self, event: Event, before: System, after: System) -> None:
@@ -205,7 +209,8 @@ class HttpTarget:
         try:
             yield
         except TargetError as error:
-            raise TargetError(f"{error.message}; the last event was number {self._number}, {self._event}") from None
+            last = f"number {self._number}, {self._event}" if self._number else "none, a history was beginning"
+            raise TargetError(f"{error.message}; the last event was {last}") from None
 
     # before the first history, and between two
 
