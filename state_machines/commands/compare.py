@@ -35,10 +35,10 @@ def compare(file: Path, policies: str, as_json: bool) -> int:
     comparison = compared(trace.events, trace.scope, [(name, load_policy(name)) for name in names])
     if as_json:
         click.echo(json.dumps(to_json(comparison), indent=1))
-        return 0
-    console = out()
-    show(console, text(comparison, width=min(console.width, 100) if console.is_terminal else 80))
-    return 0
+    else:
+        console = out()
+        show(console, text(comparison, width=min(console.width, 100) if console.is_terminal else 80))
+    return 3 if any(side.unknown for side in comparison.sides) else 0
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
@@ -59,5 +59,6 @@ def _side(side: Side) -> dict[str, Any]:
         "then": [event.to_json() for event in side.seen.replay.events[side.own :]],
         "verdict": None if verdict is None else {"property": verdict.property, "cause": verdict.cause},
         "snapshots": list(side.snapshots),
+        "unknown": side.unknown,
         "left_unacknowledged": [str(attempt) for attempt in side.seen.left],
     }

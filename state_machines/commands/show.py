@@ -8,6 +8,7 @@ import click
 
 from protocol.policy import Policy
 from state_machines.commands.options import POLICY, out
+from state_machines.recovery import Unknown
 from state_machines.replay import Replay, replay_trace
 from state_machines.trace import Trace, load, write
 
@@ -27,13 +28,24 @@ def show(file: Path, form: str, output: Path | None, policy: Policy | None, brie
     with a stepper; pytest a test module that passes only when the history no longer fails.
     """
     trace = load(file)
+    try:
+        return _show(trace, file, form, output, policy, brief)
+    except Unknown as error:
+        click.echo(f"stranded: {file}: unknown: {error}", err=True)
+        return 3
+
+
+def _show(trace: Trace, file: Path, form: str, output: Path | None, policy: Policy | None, brief: bool) -> int:
     if form == "text" and output is None:
         from state_machines.report.text import picture
         from state_machines.report.text import show as print_picture
 
         console = out()
         width = min(console.width, 100) if console.is_terminal else 80
-        print_picture(console, picture(replay_trace(trace, policy), width=width, further=not brief))
+        run = replay_trace(trace, policy)
+        print_picture(console, picture(run, width=width, further=not brief))
+        if policy is None and run.verdict is None and trace.verdict is not None:
+            click.echo(f"Recorded as {trace.verdict}: {trace.verdict.sentence}. The model alone does not show it.")
         return 0
     text = WRITERS[form](trace, policy, file, brief)
     if output is None:
@@ -70,6 +82,8 @@ def _pytest(trace: Trace, policy: Policy | None, file: Path, brief: bool) -> str
 
 def under(trace: Trace, policy: Policy | None) -> Trace:
     """Return the trace as it is under another policy: the events that can happen there, and their verdict."""
+    if policy is None:
+        return trace
     run: Replay = replay_trace(trace, policy)
     return Trace(run.policy, run.scope, run.events, run.verdict, trace.found_by)
 

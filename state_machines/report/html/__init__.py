@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined
-
 from state_machines.report.html.data import Finding, Source, collect
 from state_machines.report.html.matrix import Matrix
+from state_machines.trace import TraceError
 from state_machines.verdict import Judge
 
 __all__ = ["Finding", "Matrix", "Source", "page"]
@@ -36,7 +35,12 @@ def page(
     """Return the page of these findings as text.
 
     `problems` are files that could not be used, each with its sentence; `summary` has a row for each policy of a run.
+    Raises TraceError without jinja2 (the extra `report`).
     """
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ModuleNotFoundError:
+        raise TraceError("a page needs jinja2, which is not installed: pip install 'stranded[report]'") from None
     findings, data = collect(sources, judge or Judge())
     script = _file("app.js")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

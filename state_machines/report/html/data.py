@@ -147,7 +147,8 @@ def _verdict_words(trace: Trace, own: Side) -> tuple[str, str, str]:
     if verdict is not None:
         return str(verdict), verdict.word, _sentence(verdict.sentence)
     if recorded is not None:
-        told = f"Recorded as {recorded.word}: {recorded.sentence}. The replay on the model alone does not show it."
+        shown = "This replay could not be decided" if own.unknown else "The replay on the model alone does not show it"
+        told = f"Recorded as {recorded.word}: {recorded.sentence}. {shown}."
         return str(recorded), recorded.word, told
     if own.unknown:
         return "unknown", "unknown", own.broken
