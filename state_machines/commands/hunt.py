@@ -16,13 +16,14 @@ from rich.progress import SpinnerColumn, TextColumn
 from protocol.policy import NAMED, Policy, named, spell
 from protocol.scope import Scope
 from state_machines.commands.options import POLICY, console, out, scope_options
-from state_machines.database import check, database_option, open_database
+from state_machines.database import check, database_option, open_database, silent
 from state_machines.hunt import DEFAULT, HuntFinding, HuntResult, Progress, digest
 from state_machines.hunt import hunt as hunted
 from state_machines.replay import replay
 from state_machines.report.listing import afterwards, listing, why
 from state_machines.report.onward import onward
-from state_machines.report.text import wrapped
+from state_machines.report.text import lanes, show, wrapped
+from state_machines.report.view import view
 from state_machines.targets.base import side_by_side
 from state_machines.targets.options import TargetChoice, target_options
 from state_machines.trace import Trace, TraceError, found_by, save
@@ -58,12 +59,16 @@ def hunt(
     """Look for histories that leave Gym permanently not ready, shrink them, and say why nobody releases what is left.
 
     POLICY is a name of `stranded policies`, axis=value pairs, or module:object. The default is prompt_group.
+
+    Exit code: 0 nothing found, 1 findings, 2 bad usage, 3 unknown: a state that could not be decided, or a hunt that
+    did not see what it must have seen to say anything.
     """
     policies = policies or (named("prompt_group"),)
     if no_save and directory is not None:
         raise click.UsageError("--save and --no-save exclude each other")
     check(database)
-    results, saved = [], []
+    results: list[HuntResult] = []
+    saved: list[list[Path | None]] = []
     with target.open() as opened:
         for policy in policies:
             with progress(policy) as report:
@@ -71,14 +76,13 @@ def hunt(
                     hunted(
                         policy,
                         scope,
-                        seed=seed,
+                        seed=results[0].seed if results else seed,
                         examples=examples,
-                        database=open_database(database),
+                        database=open_database(database, silent),
                         target=opened,
                         progress=report,
                     )
                 )
-            seed = results[0].seed
             saved.append([] if no_save else saved_in(directory, results[-1]))
             if not as_json:
                 print_result(out(), results[-1], saved[-1], brief)
@@ -86,7 +90,7 @@ def hunt(
         click.echo(json.dumps(to_json(results, saved), indent=1))
     if any(result.findings for result in results):
         return 1
-    return 3 if any(result.unknown for result in results) else 0
+    return 3 if any(result.unknown or result.vacuous for result in results) else 0
 
 
 @contextmanager
@@ -187,23 +191,22 @@ def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: P
     """Print one finding: its picture, its list, what follows and why nobody releases what is left, how to replay it."""
     width = min(to.width, 100) if to.is_terminal else 80
     verdict = finding.verdict
-    count = len(finding.events)
-    to.print(
-        wrapped(
-            f"{verdict}  ({spell(result.policy)}, {count} event{'s' * (count != 1)}{_shortest(finding)})", width, "bold"
-        ),
-        end="",
-    )
-    to.print(wrapped(f"{verdict.word.upper()}: {verdict.sentence}.", width, "bold red"), end="")
+    length = f"{len(finding.events)} event{'s' * (len(finding.events) != 1)}{_shortest(finding)}"
+    to.print(wrapped(f"{verdict}  ({spell(result.policy)}, {length})", width, "bold"), end="")
+    if finding.diverged is None:
+        to.print(wrapped(f"{verdict.word.upper()}: {verdict.sentence}.", width, "bold red"), end="")
     run = replay(result.policy, result.scope, finding.events)
+    show(to, lanes(view(run), width))
     to.print(listing(run), width=width)
-    further = onward(run.states[-1])
-    to.print(wrapped(f"Then, if everything goes well: {afterwards(further)}", width, ""))
-    for sentence in why(further.states[-1]):
-        to.print(wrapped(sentence, width, ""), end="")
     if finding.diverged is not None:
+        to.print(wrapped(f"{finding.diverged}.", width, "bold red"))
         for line in finding.diverged.lines():
             to.print(line, markup=False, highlight=False, soft_wrap=True)
+    else:
+        further = onward(run.states[-1])
+        to.print(wrapped(f"Then, if everything goes well: {afterwards(further)}", width, ""))
+        for sentence in why(further.states[-1]):
+            to.print(wrapped(sentence, width, ""), end="")
     if path is not None:
         on = "" if finding.diverged is None else " --target …"
         to.print(f"\nstranded replay {shlex.quote(str(path))}{on}", style="cyan", markup=False, soft_wrap=True)
