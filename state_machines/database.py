@@ -29,15 +29,16 @@ class DatabaseError(ValueError):
 
 
 def open_database(url: str | None, warn: Callable[[str], Any] | None = None) -> ExampleDatabase | None:
-    """Return the database that a URL names, or None for `none` and for no URL. Raises DatabaseError.
+    """Return the database that a URL names, for one hunt (`OneHunt`); None for `none` and for no URL.
 
-    `warn` gets one sentence when the database cannot be reached; by default it goes to standard error.
+    `warn` gets one sentence when the database cannot be reached; by default it goes to standard error. Raises
+    DatabaseError.
     """
     urls = [part.strip() for part in (url or "none").split(",") if part.strip()]
     parts = [part for part in (_one(one, warn or _to_stderr) for one in urls) if part is not None]
     if not urls:
         raise DatabaseError(f"{url!r} names no database: write dir:PATH, redis://HOST or none")
-    return parts[0] if len(parts) == 1 else MultiplexedDatabase(*parts) if parts else None
+    return OneHunt(parts[0] if len(parts) == 1 else MultiplexedDatabase(*parts)) if parts else None
 
 
 def check(url: str | None, warn: Callable[[str], Any] | None = None) -> None:
@@ -124,6 +125,44 @@ class Forgiving(ExampleDatabase):
 
     def move(self, src: bytes, dest: bytes, value: bytes) -> None:
         self._ask(lambda inner: inner.move(src, dest, value))
+
+
+class OneHunt(ExampleDatabase):
+    """A database for one hunt, which forgets only what failed in none of the hunt's runs of Hypothesis.
+
+    In a later run what is known is no failure any more, and a history found in such a run may fail in no other.
+    So every run gets all that was remembered when the hunt began, and what failed once, or is new, is not removed.
+    """
+
+    def __init__(self, inner: ExampleDatabase) -> None:
+        super().__init__()
+        self._inner = inner
+        self._given: dict[bytes, list[bytes]] = {}
+        self._removed: set[tuple[bytes, bytes]] = set()
+        self._kept: set[bytes] = set()
+
+    def __repr__(self) -> str:
+        return f"OneHunt({self._inner!r})"
+
+    def fetch(self, key: bytes) -> Iterable[bytes]:
+        if key not in self._given:
+            self._given[key] = list(self._inner.fetch(key))
+        else:
+            self._kept.update(value for value in self._given[key] if (key, value) not in self._removed)
+        return list(self._given[key])
+
+    def save(self, key: bytes, value: bytes) -> None:
+        self._kept.add(value)
+        self._inner.save(key, value)
+
+    def delete(self, key: bytes, value: bytes) -> None:
+        if value not in self._kept:
+            self._removed.add((key, value))
+            self._inner.delete(key, value)
+
+    def move(self, src: bytes, dest: bytes, value: bytes) -> None:
+        self._kept.add(value)
+        self._inner.move(src, dest, value)
 
 
 def silent(_: str) -> None:

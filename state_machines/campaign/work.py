@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from state_machines.campaign.shard import HTTP, MODEL, PROVE, Found, Outcome, Sh
 from state_machines.database import open_database, silent
 from state_machines.hunt import digest, hunt
 from state_machines.targets.base import Target
+from state_machines.targets.options import TargetChoice
 from state_machines.trace import Trace, found_by
 from state_machines.trace import to_json as trace_to_json
 from state_machines.verdict import Verdict
@@ -38,7 +39,6 @@ def run(text: str, database: str | None) -> str:
 
 def _hunt(shard: Shard, database: str | None, began: float) -> Outcome:
     """One hunt, or with a budget in seconds as many of `ROUND` examples as begin in time, each with its own seed."""
-    memory = open_database(database, silent)
     shortest: dict[Verdict, tuple[tuple[Event, ...], int]] = {}
     examples = states = steps = rounds = 0
     unknown = False
@@ -50,7 +50,7 @@ def _hunt(shard: Shard, database: str | None, began: float) -> Outcome:
                 shard.scope,
                 seed=seed,
                 examples=shard.examples or ROUND,
-                database=memory,
+                database=open_database(database, silent),
                 target=target,
                 certify=False,
             )
@@ -72,22 +72,17 @@ def _found(shard: Shard, verdict: Verdict, events: tuple[Event, ...], seed: int)
 @contextmanager
 def _target(shard: Shard) -> Iterator[Target | None]:
     """What the shard's histories run on. A Gym at an address is one worker's at a time: others here wait."""
-    if shard.target == MODEL:
-        yield None
-        return
-    from state_machines.targets.http import HttpTarget
-    from state_machines.targets.process import TOKEN_ENV, ReferenceGym
+    alone = nullcontext() if shard.target in (MODEL, HTTP) else _alone(shard.target)
+    with alone, TargetChoice(shard.target).open() as target:
+        yield target
 
-    if shard.target == HTTP:
-        owned = ReferenceGym()
-        with closing(HttpTarget(owned.url, owned.token, owned=owned)) as target:
-            yield target
-        return
-    name = hashlib.sha256(shard.target.encode()).hexdigest()[:16]
+
+@contextmanager
+def _alone(url: str) -> Iterator[None]:
+    name = hashlib.sha256(url.encode()).hexdigest()[:16]
     with (Path(tempfile.gettempdir()) / f"stranded-{os.getuid()}-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with closing(HttpTarget(shard.target, os.environ.get(TOKEN_ENV))) as target:
-            yield target
+        yield
 
 
 def _prove(shard: Shard) -> Outcome:

@@ -7,8 +7,13 @@ import time
 
 import pytest
 
+from protocol.policy import named
+from protocol.scope import parse
 from state_machines import database as databases
+from state_machines.campaign.shard import Shard, outcome_from_json
+from state_machines.campaign.work import run
 from state_machines.database import DatabaseError, open_database
+from state_machines.hunt import hunt
 
 SERVER = shutil.which("redis-server")
 
@@ -77,8 +82,8 @@ def test_a_read_only_database_is_read_and_never_written(tmp_path):
     open_database(shared).save(b"key", b"value")
     both = open_database(f"{mine},read-only+{shared}")
     both.save(b"key", b"other")
-    assert set(both.fetch(b"key")) == {b"value", b"other"}
-    both.delete(b"key", b"value")
+    assert set(open_database(f"{mine},read-only+{shared}").fetch(b"key")) == {b"value", b"other"}
+    open_database(f"{mine},read-only+{shared}").delete(b"key", b"value")
     assert list(open_database(shared).fetch(b"key")) == [b"value"]
     assert list(open_database(mine).fetch(b"key")) == [b"other"]
 
@@ -95,13 +100,17 @@ def test_a_directory_that_cannot_be_used_costs_one_warning(tmp_path, warnings):
 
 def test_what_one_worker_saves_in_redis_another_fetches(redis_server, warnings):
     url, _ = redis_server
-    first, second = open_database(url, warnings.append), open_database(url, warnings.append)
-    first.save(b"key", b"value")
-    assert list(second.fetch(b"key")) == [b"value"]
-    second.move(b"key", b"elsewhere", b"value")
-    assert list(first.fetch(b"elsewhere")) == [b"value"]
-    second.delete(b"elsewhere", b"value")
-    assert list(first.fetch(b"elsewhere")) == []
+
+    def another():
+        return open_database(url, warnings.append)
+
+    another().save(b"key", b"value")
+    assert list(another().fetch(b"key")) == [b"value"]
+    another().move(b"key", b"elsewhere", b"value")
+    assert list(another().fetch(b"key")) == []
+    assert list(another().fetch(b"elsewhere")) == [b"value"]
+    another().delete(b"elsewhere", b"value")
+    assert list(another().fetch(b"elsewhere")) == []
     assert warnings == []
 
 
@@ -111,12 +120,12 @@ def test_redis_can_be_shared_read_only(redis_server):
     reader = open_database(f"read-only+{url}")
     reader.save(b"key", b"other")
     reader.delete(b"key", b"value")
-    assert list(reader.fetch(b"key")) == [b"value"]
+    assert list(open_database(url).fetch(b"key")) == [b"value"]
 
 
 def test_redis_that_goes_away_costs_one_warning_and_is_asked_again_later(redis_server, warnings, monkeypatch):
     url, process = redis_server
-    database = open_database(url, warnings.append)
+    database = databases._one(url, warnings.append)
     database.save(b"key", b"value")
     process.kill()
     process.wait()
@@ -155,3 +164,45 @@ def test_by_default_the_warning_goes_to_standard_error(tmp_path, capsys):
     (tmp_path / "file").touch()
     databases.check(f"dir:{tmp_path / 'file'}")
     assert capsys.readouterr().err.count("stranded: the database dir:") == 1
+
+
+def test_a_hunt_forgets_only_what_failed_in_none_of_its_runs(tmp_path):
+    def another():
+        return open_database(f"dir:{tmp_path}")
+
+    for value in (b"stale", b"failed", b"failed late"):
+        another().save(b"key", value)
+    database = another()
+    for not_failing in ([b"stale", b"failed late"], [b"stale", b"failed"], [b"stale", b"failed", b"failed late"]):
+        assert set(database.fetch(b"key")) == {b"stale", b"failed", b"failed late"}
+        if not_failing == [b"stale", b"failed"]:
+            database.save(b"key", b"failed late")  # Hypothesis saves a failure that is new in a run
+        for value in not_failing:
+            database.delete(b"key", value)
+    assert set(another().fetch(b"key")) == {b"failed", b"failed late"}
+
+
+LOST = parse("groups=1,siblings=2,snapshots=0,failures=0")
+
+
+@pytest.mark.parametrize("kind", ["dir", "redis"])
+def test_what_one_worker_finds_the_next_hunt_of_any_worker_replays_first(kind, request, tmp_path):
+    url = f"dir:{tmp_path}" if kind == "dir" else request.getfixturevalue("redis_server")[0]
+    policy = named("sibling")
+    shard = Shard(0, "hunt", policy, LOST, "model", 1, 50, None)
+    (first,) = outcome_from_json(run(shard.to_json(), url)).findings
+    met = []
+    found = hunt(policy, LOST, seed=2, examples=1, database=open_database(url), certify=False, progress=met.append)
+    assert [finding.verdict.cause for finding in found.findings] == [first.cause] == ["lost_reply"]
+    assert (met[0].examples, met[0].findings) == (1, 1), "the first history was not the remembered one"
+    nothing = hunt(policy, LOST, seed=2, examples=1, database=None, certify=False)
+    assert nothing.findings == (), "the seed finds it by itself, so that this test shows nothing"
+
+
+def test_later_hunts_find_all_that_earlier_ones_found(tmp_path):
+    policy, scope, known = named("prompt_group"), parse(""), set()
+    for seed in range(4):
+        found = hunt(policy, scope, seed=seed, examples=60, certify=False, database=open_database(f"dir:{tmp_path}"))
+        assert found.verdicts >= known
+        known = found.verdicts
+    assert len(known) > 2

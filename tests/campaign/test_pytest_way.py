@@ -29,10 +29,27 @@ shard_examples = 30
 """
 
 
+@pytest.fixture(autouse=True)
+def _only_these_plugins(monkeypatch):
+    """Every process starts in half the time without the plugins that happen to be installed."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def command(directory: Path, *arguments: object) -> list[str]:
     (directory / "pytest.ini").write_text("[pytest]\n")
     (directory / "test_other.py").write_text("def test_other():\n    assert False\n")
-    options = ["-p", PLUGIN, "-p", "no:cacheprovider", "--campaign", "night.toml", "--campaign-database", "none"]
+    options = [
+        "-p",
+        PLUGIN,
+        "-p",
+        "xdist",
+        "-p",
+        "no:cacheprovider",
+        "--campaign",
+        "night.toml",
+        "--campaign-database",
+        "none",
+    ]
     return [sys.executable, "-m", "pytest", *options, *map(str, arguments)]
 
 
@@ -51,7 +68,7 @@ def test_each_shard_is_a_test_and_all_workers_share_them(tmp_path):
     assert "test_other" not in run.stdout
     assert summary(tmp_path / "night.sqlite").finished
 
-    again = campaign(tmp_path, "-n", "2")
+    again = campaign(tmp_path)
     assert again.returncode == 0, again.stdout
     assert "all 6 shards are done; nothing to do" in again.stdout
 
@@ -70,7 +87,7 @@ def test_shards_with_findings_fail_and_each_cause_is_named_once(tmp_path):
 
 
 def test_kill_9_of_pytest_loses_only_the_shards_in_flight(tmp_path):
-    (tmp_path / "night.toml").write_text(CLEAN.format(1000))
+    (tmp_path / "night.toml").write_text(CLEAN.format(500))
     process = subprocess.Popen(command(tmp_path, "-n", "2"), cwd=tmp_path, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
     while not (tmp_path / "night.sqlite").exists() or summary(tmp_path / "night.sqlite").done < 2:
@@ -79,13 +96,13 @@ def test_kill_9_of_pytest_loses_only_the_shards_in_flight(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = summary(tmp_path / "night.sqlite").done
-    assert 2 <= kept < 100
-    again = campaign(tmp_path, "-n", "2")
+    assert 2 <= kept < 50
+    again = campaign(tmp_path)
     assert again.returncode == 0, again.stdout
-    assert f"100 shards, going on: {kept} are done" in again.stdout
-    assert f"{100 - kept} passed" in again.stdout
+    assert f"50 shards, going on: {kept} are done" in again.stdout
+    assert f"{50 - kept} passed" in again.stdout
     after = summary(tmp_path / "night.sqlite")
-    assert (after.done, after.examples) == (100, 1000)
+    assert (after.done, after.examples) == (50, 500)
 
 
 @pytest.mark.parametrize(
