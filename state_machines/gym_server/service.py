@@ -57,10 +57,10 @@ class Service:
     timer: asyncio.TimerHandle | None = None
 
     def _do(self, name: str, *arguments: Any, **options: Any) -> g.Outcome:
-        """Perform an operation and hand out every answer it gives."""
+        """Perform an operation and hand out every answer it gives; those of a `begin` are its caller's."""
         outcome = self.operations[name](self.gym, *arguments, **options)
         self.gym = outcome.gym
-        for answer in outcome.answers:
+        for answer in outcome.answers if name != "begin" else ():
             future = self.runs.pop(answer.attempt, None)
             if future is not None and not future.done():
                 future.set_result(answer)

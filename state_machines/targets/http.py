@@ -91,7 +91,7 @@ class HttpTarget:
             raise TargetError(f"{self.name} is not idle: a history begins with a Gym that is open and retains nothing")
         self._history, self._before_all, self._last = history, (report.acknowledged_completed, report.active), None
         self._after, self._number, self._event = initial(policy, scope), 0, ""
-        self._expected, self._diverged = (), False
+        self._calls, self._expected, self._diverged = [], (), False
 
     def apply(self, event: Event, before: System, after: System) -> None:
         """Make every call of the step, in its order."""
