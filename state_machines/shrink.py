@@ -13,12 +13,14 @@ from attrs import evolve, fields
 
 from protocol.events import Admit, Event
 from protocol.identity import Attempt, locate, rollout_id
+from protocol.scope import LIMITS
 from protocol.state import System
 from protocol.system import broken
 from state_machines.factor import split
 from state_machines.verdict import Verdict
 from state_machines.walk import UNKNOWN, Node, Walk
 
+SIBLINGS: Final = LIMITS["siblings"][1]
 STATE_LIMIT: Final = 60_000  # states, up to symmetry, that a certificate may look at
 
 
@@ -85,8 +87,11 @@ def _simpler(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
             )
     for group in sorted({g for g, _ in rollouts}):
         for other in range(group):
-            names = {(a, s): (b, s) for a, b in ((group, other), (other, group)) for s in range(8)}
+            names = {(a, s): (b, s) for a, b in ((group, other), (other, group)) for s in range(SIBLINGS)}
             yield tuple(_renamed(e, names) for e in events)
+            for shift in range(1 + max(sibling for _, sibling in rollouts)):  # two groups become one
+                names = {(group, s): (other, s + shift + 1) for s in range(SIBLINGS)}
+                yield tuple(_renamed(e, names) for e in events if not isinstance(e, Admit) or e.group != group)
     for i in range(len(events) - 1):
         yield (*events[:i], events[i + 1], events[i], *events[i + 2 :])
 

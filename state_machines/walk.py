@@ -46,7 +46,7 @@ from protocol.system import enabled, step
 from state_machines.verdict import Judge, Unknown, Verdict
 from state_machines.witness import witnesses
 
-NODE_LIMIT: Final = 200_000  # states remembered; then the memo begins again
+NODE_LIMIT: Final = 50_000  # states remembered, some 15 kB each; then the memo begins again
 
 # The rules of the machine, each with the events it draws from.
 FAMILIES: Final[dict[str, tuple[type[Event], ...]]] = {
@@ -131,6 +131,7 @@ class Walk:
         if found is None:
             if len(self._nodes) >= NODE_LIMIT:
                 self.start.edges.clear()
+                self.judge = Judge(self.judge.limit)
                 self._nodes = {self.start.system: self.start}
             found = self._nodes[system] = Node(system)
         return found
