@@ -31,6 +31,7 @@ from state_machines.walk import FAMILIES, OPTIONAL, UNKNOWN, Edge, Walk
 NAME: Final = "happen"  # of every rule
 INDEX: Final = st.integers(0, 59)  # into a list of enabled events, from its start again when it is shorter
 OFF: Final = st.frozensets(st.sampled_from(sorted(OPTIONAL)), max_size=4)
+AFTER: Final = st.integers(0, 11)  # events
 LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS)
 SAFETY: Final = tuple(p for p in Property if p not in LIVENESS and p is not Property.FAIR)
 
@@ -77,6 +78,8 @@ class HandOver(RuleBasedStateMachine):
         self.broken = self.run.walk.broken
         self.events: list[Event] = []
         self.off: frozenset[str] = frozenset()
+        self.early: frozenset[str] = frozenset()
+        self.after = 0
         self.open: Collection[str] = self.node.families.keys()
         self.witnessed: frozenset[str] = frozenset()
         if self.run.target is not None:
@@ -105,7 +108,7 @@ class HandOver(RuleBasedStateMachine):
             self.node.visitor = run
             run.states += 1
         self.broken = edge.verdict
-        self.open = edge.node.without(self.off)
+        self.open = edge.node.without(self.off if len(self.events) >= self.after else self.early)
 
     def _compare(self, target: Target, event: Event, edge: Edge) -> None:
         found = self._with_target(check, target, len(self.events), event, self.node.system, edge.node.system)
@@ -119,11 +122,16 @@ class HandOver(RuleBasedStateMachine):
             self.run.stopped = error
             raise TargetStopped(error) from error
 
-    @initialize(off=OFF)
-    def begin(self, off: frozenset[str]) -> None:
-        """Choose what this history does without, as long as anything else can happen (swarm testing)."""
-        self.off = off
-        self.open = self.node.without(off)
+    @initialize(off=OFF, snapshot_after=AFTER)
+    def begin(self, off: frozenset[str], snapshot_after: int) -> None:
+        """Choose what this history does without, as long as anything else can happen, and when a snapshot may begin.
+
+        Swarm testing: a rare order of events is likely once the others are switched off. And a snapshot that may begin
+        at once mostly does, before there is anything for it to meet.
+        """
+        self.off, self.after = off, snapshot_after
+        self.early = off | {"snapshot"}
+        self.open = self.node.without(self.early if snapshot_after else off)
 
     @precondition(lambda self: not self.open)
     @rule()
