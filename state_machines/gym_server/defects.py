@@ -24,8 +24,8 @@ class Defect:
     name: str
     about: str
     operations: Mapping[str, Operation] = field(repr=False)
-    policy: str = "prompt_group"
-    scope: str = ""
+    policy: str = "prompt_group_repaired"
+    scope: str = "groups=1"
 
     def seeded(self) -> dict[str, Operation]:
         """Return every operation of a Gym with this defect."""
@@ -188,7 +188,7 @@ def wrong_receipt(gym: g.Gym, attempt: Attempt) -> g.Outcome:
 
 
 _REPEATS: Final = "sibling,lost_reply=same_attempt"
-_RETIRES: Final = "prompt_group,give_up=retire"
+_RETIRES: Final = "sibling_repaired,give_up=retire"
 
 DEFECTS: Final[dict[str, Defect]] = {
     d.name: d
@@ -200,8 +200,8 @@ DEFECTS: Final[dict[str, Defect]] = {
             "acknowledge_once",
             "an ACK sent again is refused, not a no-op",
             {"acknowledge": acknowledge_once},
-            "sibling",
-            "lost_acknowledges=1",
+            "sibling_repaired",
+            "groups=1,lost_acknowledges=1",
         ),
         Defect("retire_releases", "retire releases a completed result", {"retire": retire_releases}, _RETIRES),
         Defect("replay_runs_twice", "a repeated /run runs again", {"begin": replay_runs_twice}, _REPEATS),
@@ -209,8 +209,8 @@ DEFECTS: Final[dict[str, Defect]] = {
             "begin_while_closed",
             "a /run begins while admission is closed",
             {"begin": begin_while_closed},
-            "sibling",
-            "lost_requests=1",
+            "sibling_repaired",
+            "groups=1,lost_requests=1",
         ),
         Defect("open_after_prepare", "admission stays open after a prepare", {"prepare": open_after_prepare}),
         Defect("unacknowledged_is_ready", "prepare ignores un-ACKed results", {"prepare": unacknowledged_is_ready}),
@@ -226,35 +226,35 @@ DEFECTS: Final[dict[str, Defect]] = {
             "reopens_when_lost",
             "a lost prepare opens admission",
             {"lose_prepare": reopens_when_lost},
-            "prompt_group",
-            "lost_prepares=1",
+            "prompt_group_repaired",
+            "groups=1,lost_prepares=1",
         ),
         Defect("forgets_parked", "resume forgets parked runs", {"resume": forgets_parked}),
         Defect("stays_closed", "resume does not open admission", {"resume": stays_closed}),
-        Defect("commit_resumes", "a commit opens admission", {"commit": commit_resumes}, "sibling"),
+        Defect("commit_resumes", "a commit opens admission", {"commit": commit_resumes}, "sibling_repaired"),
         Defect("failed_run_stays", "a failed run goes on running", {"fail": failed_run_stays}),
         Defect("late_finish_lost", "a result that comes during a prepare is dropped", {"finish": late_finish_lost}),
         Defect(
             "lost_client_runs_on",
             "a run whose client went away runs on",
             {"lose_client": lost_client_runs_on},
-            "prompt_group",
-            "disconnects=1",
+            "prompt_group_repaired",
+            "groups=1,disconnects=1",
         ),
         Defect("never_parks", "a run asked to park passes its boundary", {"commit_boundary": never_parks}),
         Defect(
             "parked_is_enough",
             "a run parked without a boundary counts as parked with one",
             {"park": parked_is_enough},
-            "prompt_group",
-            "refusals=1",
+            "prompt_group_repaired",
+            "groups=1,refusals=1",
         ),
         Defect(
             "restart_remembers",
             "results come back after a restart",
             {"restart": restart_remembers},
-            "prompt_group",
-            "gym_restarts=1",
+            "prompt_group_repaired",
+            "groups=1,gym_restarts=1",
         ),
         Defect("wrong_receipt", "the receipt handed out is not the one kept", {"completion_receipt": wrong_receipt}),
     )

@@ -23,14 +23,15 @@ class CannotListen(OSError):
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket. Raises CannotListen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # the protocol is named because asyncio turns Nagle's delay off only for sockets that say TCP
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # the protocol is named because asyncio turns Nagle's delay off only for sockets that say TCP
-        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host, port))
         opened.listen(128)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
+        opened.close()
         reason = getattr(error, "strerror", None) or error
         raise CannotListen(f"cannot listen on {host} port {port}: {reason}") from None
     return opened

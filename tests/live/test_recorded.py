@@ -1,7 +1,7 @@
 """Driven through HTTP, the reference Gym answers the recorded operations as the real participant did.
 
-The default run takes every tenth of the 250 recorded sequences, STRANDED_LIVE=all takes them all. What `status` does not
-show (tombstones, the keys released long ago) is compared on the model in `test_gym_observations.py`.
+The default run takes every tenth of the 250 recorded sequences, STRANDED_LIVE=all takes them all. What `status` does
+not show (tombstones, the keys released long ago) is compared on the model in `test_gym_observations.py`.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 from attrs import asdict, evolve
-
 from live_histories import part
+
 from protocol.identity import Attempt, receipt_for
 
 DATA = Path(__file__).parents[1] / "data" / "gym.jsonl.gz"
@@ -71,7 +71,7 @@ class Driver:
         return None
 
     async def settled(self, expected):
-        """Wait until the calls that the recording saw end in this step have ended, and the clients are seen to be lost."""
+        """Wait until the calls that end in this step have ended, and the server has seen which clients are left."""
         for ended in expected.get("runs_answered", ()):
             await asyncio.wait({self.runs[ended["call"]][1]}, timeout=5)
         if "prepare_answered" in expected and self.prepare is not None:

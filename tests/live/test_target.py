@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from live_histories import EVERY_FAULT, part, random_history
 
 from protocol import gym as g
 from protocol.events import Admit, Deliver, Finish, Flush, LoseReply, LoseRequest, Prepare, Snapshot
@@ -16,7 +17,6 @@ from state_machines.replay import possible
 from state_machines.targets import Divergence, ModelTarget, Observation, check, follow, observation_of
 from state_machines.targets.calls import Loss, calls_of, recording, spoil
 from state_machines.targets.http import HttpTarget
-from live_histories import EVERY_FAULT, part, random_history
 
 A = Attempt("p0_g0", 0)
 OTHERS = (

@@ -1,0 +1,220 @@
+"""The doctor says what keeps a Gym from ready, whose it is to release, and what would."""
+
+import json
+from contextlib import closing
+
+import pytest
+from attrs import asdict
+from click.testing import CliRunner
+
+from protocol.events import Admit, Boundary, Deliver, Event, Fail, Finish, NullResult, Prepare, Refuse, Snapshot
+from protocol.identity import Attempt, model_receipt
+from protocol.policy import named
+from protocol.scope import Scope
+from protocol.system import initial, step
+from state_machines.cli import main, stranded
+from state_machines.doctor import diagnose, read_ledger
+from state_machines.gym_server.service import status_json
+from state_machines.targets import follow
+from state_machines.targets.http import HttpTarget
+from state_machines.targets.process import TOKEN_ENV, ReferenceGym
+from state_machines.targets.status import Unreadable, read_report
+
+G0, G1, G2 = (Attempt(f"p0_g{i}", 0) for i in range(3))
+SCOPE = Scope(null_results=1, refusals=1)
+ABANDONED = (Admit(0), Finish(G0), Deliver(G0), Fail(G2), Deliver(G2))
+PARTIAL = (Admit(0), Finish(G0), Deliver(G0), Snapshot(), Prepare(), Boundary(G1), Boundary(G2))
+LEDGER = {"format": "stranded/ledger", "version": 1}
+
+
+def document(*events: Event, **changes):
+    system = initial(named("prompt_group"), SCOPE)
+    for event in events:
+        system = step(system, event)
+    return status_json(system.gym, "c0") | changes
+
+
+def run(*arguments, **options):
+    """The command's exit code, and everything it said."""
+    ended = CliRunner().invoke(stranded, ["doctor", *map(str, arguments)], standalone_mode=False, **options)
+    code = ended.return_value if ended.exception is None else 2
+    return code, ended.output + (str(getattr(ended.exception, "message", "")) if ended.exception else "")
+
+
+def saved(path, data):
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return path
+
+
+def holds(diagnosis):
+    return [(h.what.split(":")[0], h.owner.name.lower(), h.cause and h.cause.value) for h in diagnosis.holds]
+
+
+def test_a_gym_with_nothing_to_hold_it_is_ready(tmp_path):
+    code, said = run("--target", saved(tmp_path / "s.json", document()))
+    assert code == 0
+    assert said.startswith("Gym is ready to commit")
+
+
+def test_each_result_that_was_not_acknowledged_is_named_and_without_the_ledger_its_owner_is_not(tmp_path):
+    code, said = run("--target", saved(tmp_path / "s.json", document(Admit(0), Finish(G0), Finish(G1), Fail(G2))))
+    assert code == 1
+    assert "p0_g0/0 has a result that was not acknowledged" in said
+    assert "p0_g1/0 has a result that was not acknowledged" in said
+    assert "cannot be told without the trainer's ledger" in said.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("key", "events", "owner", "cause"),
+    [
+        ("sealed", (Admit(0), Finish(G0)), "trainer", None),
+        ("held", (Admit(0), Finish(G0)), "trainer", None),
+        ("held", PARTIAL, "trainer", "partial_group"),
+        ("sealed", PARTIAL, "trainer", "drain_died"),
+        ("given_up", ABANDONED, "nobody", "abandoned_result"),
+        ("given_up", (Admit(0), Finish(G0)), "nobody", "late_result"),
+        ("waiting", (Admit(0), Finish(G0)), "trainer", "lost_reply"),
+        ("sealed", (Admit(0), Finish(G1)), "nobody", "forgotten_result"),
+    ],
+)
+def test_the_ledger_says_which_results_are_owed_and_which_nobody_owns(key, events, owner, cause):
+    found = diagnose(read_report(document(*events)), read_ledger(LEDGER | {key: ["p0_g0/0"]}))
+    (result,) = [h for h in found.holds if h.receipt is not None]
+    assert (result.owner.name.lower(), result.cause and result.cause.value) == (owner, cause)
+    assert found.unowned == ((result.receipt,) if owner == "nobody" else ())
+
+
+def test_without_a_ledger_the_attempts_give_away_what_they_can():
+    assert ("p0_g0/0 has a result that was not acknowledged", "unknown", "abandoned_result") in holds(
+        diagnose(read_report(document(*ABANDONED)))
+    )
+    assert holds(diagnose(read_report(document(*PARTIAL)))) == [
+        ("admission is closed and no checkpoint is under way", "nobody", "closed_gym"),
+        ("p0_g0/0 has a result that was not acknowledged", "unknown", "partial_group"),
+    ]
+
+
+def test_a_run_parked_without_a_boundary_waits_for_a_resume():
+    found = diagnose(read_report(document(Admit(0), Snapshot(), Prepare(), Refuse(G1))))
+    assert ("p0_g1/0 is parked without a boundary", "trainer", "parked_without_boundary") in holds(found)
+
+
+def test_a_null_result_has_nobody_to_release_it():
+    found = diagnose(read_report(document(Admit(0), NullResult(G0))))
+    assert (
+        "p0_g0/0 has a result that was not acknowledged, and there is no receipt for it",
+        "nobody",
+        "null_result",
+    ) in (holds(found))
+
+
+def test_admission_that_is_closed_with_no_snapshot_is_said_also_of_a_gym_that_could_commit():
+    found = diagnose(read_report(document(state="preparing")))
+    assert (found.ready, found.exit_code) == (False, 1)
+    assert [h.cause.value for h in found.holds] == ["closed_gym"]
+    prepared = diagnose(read_report(document(state="preparing", phase="prepared")))
+    assert (prepared.ready, prepared.exit_code) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"running": 1}, {"ready_to_commit": False}],
+    ids=["ready but running", "not ready for no reason"],
+)
+def test_a_report_that_contradicts_itself_cannot_be_told(tmp_path, changes):
+    code, said = run("--target", saved(tmp_path / "s.json", document(**changes)))
+    assert code == 3
+    assert said.startswith("It cannot be told")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", "null", "[" * 100_000, json.dumps(document(running=True)), "\udce9"]
+)
+def test_an_unusable_document_is_exit_2(tmp_path, text, capsys):
+    path = tmp_path / "s.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--target", str(path)])
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"stranded: {path}: ")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "x"}, {"version": 2}, {"extra": []}, {"sealed": "p0_g0/0"}, {"sealed": ["p0_g0"]}, {"sealed": [3]},
+        {"sealed": ["p0_g0/0"], "held": ["p0_g0/0"]}, {"sealed": [{"rollout_id": "a", "attempt_index": -1}]},
+    ],
+)  # fmt: skip
+def test_an_unusable_ledger_is_refused(changes):
+    with pytest.raises(Unreadable):
+        read_ledger(LEDGER | changes)
+
+
+def test_json_says_the_same(tmp_path):
+    path = saved(tmp_path / "s.json", document(*ABANDONED))
+    ledger = saved(tmp_path / "l.json", LEDGER | {"given_up": ["p0_g0/0"]})
+    code, said = run("--target", path, "--ledger", ledger, "--json")
+    data = json.loads(said)
+    assert (code, data["ready"], data["causes"]) == (1, False, ["abandoned_result"])
+    assert data["unowned"] == [asdict(model_receipt(G0))]
+
+
+@pytest.fixture
+def stuck(monkeypatch):
+    """A Gym that retains an abandoned result: (its URL, the target, the receipt)."""
+    gym = ReferenceGym()
+    monkeypatch.setenv(TOKEN_ENV, gym.token)
+    with closing(HttpTarget(gym.url, gym.token, owned=gym)) as target:
+        assert follow(target, named("prompt_group"), SCOPE, ABANDONED) is None
+        yield gym.url, target, target._history.receipts[G0]
+
+
+def test_a_live_gym_is_read_and_what_nobody_owns_released(stuck, tmp_path):
+    url, target, receipt = stuck
+    ledger = saved(tmp_path / "l.json", LEDGER | {"given_up": [str(receipt.attempt)]})
+    unowned = tmp_path / "unowned.json"
+    code, said = run("--target", url, "--ledger", ledger, "--unowned", unowned)
+    assert code == 1
+    assert "nobody owes it any more" in said.replace("\n", " ")
+    assert json.loads(unowned.read_text()) == [asdict(receipt)]
+    assert target._report(target._history).completed_unacknowledged == 1  # it only read
+
+    code, said = run("--target", url, "--release", unowned)
+    assert code == 2
+    assert target._report(target._history).completed_unacknowledged == 1  # it asked, and nobody answered
+    code, said = run("--target", url, "--release", unowned, input="n\n")
+    assert "nothing was released" in said
+    code, said = run("--target", url, "--release", unowned, "--yes")
+    assert f"release {receipt.attempt}" in said
+    assert "released 1" in said
+    assert target._report(target._history).completed_unacknowledged == 0
+
+
+def test_a_receipt_that_gym_does_not_know_releases_nothing(stuck, tmp_path):
+    url, target, receipt = stuck
+    both = saved(tmp_path / "r.json", {"executions": [asdict(receipt), asdict(model_receipt(Attempt("p9_g9", 0)))]})
+    code, said = run("--target", url, "--release", both, "--yes")
+    assert code == 2
+    assert "Gym does not list this result" in said
+    assert "nothing was released" in said
+    assert target._report(target._history).completed_unacknowledged == 1
+
+
+@pytest.mark.parametrize("data", [[], {}, [{}], [asdict(model_receipt(G0))] * 2, "x"])
+def test_a_file_that_holds_no_receipts_is_refused_before_anything_is_sent(tmp_path, data):
+    code, _ = run("--target", "http://127.0.0.1:1", "--release", saved(tmp_path / "r.json", data), "--yes")
+    assert code == 2
+
+
+def test_a_wrong_token_is_exit_2_and_is_not_shown(stuck, monkeypatch, capsys):
+    monkeypatch.setenv("OTHER", "not-the-token")
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--target", stuck[0], "--token-env", "OTHER"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "401" in said
+    assert "not-the-token" not in said
