@@ -62,7 +62,7 @@ def _dropped(before: System, event: Event, after: System) -> Iterable[Violation]
         if receipt is None or receipt in after.gym.acknowledged or after.gym.find(attempt) == execution:
             continue
         entry = after.trainer.entry(attempt)
-        if entry is not None and entry.status not in GIVEN_UP:
+        if entry is not None and entry.status not in GIVEN_UP and entry.seen is not Seen.RESULT:
             yield Violation(Property.NOTHING_LOST, f"Gym has dropped the result of {attempt} without an ACK")
 
 

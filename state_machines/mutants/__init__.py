@@ -80,27 +80,31 @@ def applied(changed: Mutant | None) -> Iterator[None]:
     if changed is None:
         yield
         return
-    new = changed.make(changed.of)
+    with swapped(changed.of, changed.make(changed.of)):
+        yield
+
+
+@contextmanager
+def swapped(old: Callable[..., Any], new: Callable[..., Any]) -> Iterator[None]:
+    """Run a block with one function of the core replaced, wherever the core holds it."""
     modules = [m for name, m in sys.modules.items() if name == "protocol" or name.startswith("protocol.")]
-    places = [(m, name) for m in modules for name, value in vars(m).items() if value is changed.of]
-    table = {key: rule for key, rule in rules.RULES.items() if changed.of in (rule.candidates, rule.guard, rule.apply)}
-    owner = _owner(changed.of)
-    assert places or table or owner, f"{changed.name}: the core does not use {changed.of}"
+    places = [(m, name) for m in modules for name, value in vars(m).items() if value is old]
+    table = {key: rule for key, rule in rules.RULES.items() if old in (rule.candidates, rule.guard, rule.apply)}
+    owner = _owner(old)
+    assert places or table or owner, f"the core does not use {old}"
     try:
         for module, name in places:
             setattr(module, name, new)
         for key, rule in table.items():
-            swapped: dict[str, Any] = {
-                f: new for f in ("candidates", "guard", "apply") if getattr(rule, f) is changed.of
-            }
-            rules.RULES[key] = evolve(rule, **swapped)
+            changes: dict[str, Any] = {f: new for f in PARTS if getattr(rule, f) is old}
+            rules.RULES[key] = evolve(rule, **changes)
         if owner is not None:
             held = vars(owner[0])[owner[1]]
             setattr(*owner, property(new) if isinstance(held, property) else new)
         yield
     finally:
         for module, name in places:
-            setattr(module, name, changed.of)
+            setattr(module, name, old)
         rules.RULES.update(table)
         if owner is not None:
             setattr(*owner, held)

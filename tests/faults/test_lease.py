@@ -1,0 +1,103 @@
+"""The lease design is decided by the same properties: nothing is stranded, what leaks is counted, as the docs say."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol import gym as g
+from protocol import policy as policies
+from protocol import system as rules
+from protocol.events import Resume
+from protocol.identity import Attempt
+from state_machines.designs import POLICIES, decided, design, leaks, scope_of
+from state_machines.mutants import small
+from tests.protocol.histories import play, start
+
+TABLE = (Path(__file__).parents[2] / "docs" / "lease.md").read_text(encoding="utf-8").splitlines()
+A, A1, B = Attempt("p0_g0", 0), Attempt("p0_g0", 1), Attempt("p0_g1", 0)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["", "lost_receipts=1", "lost_resumes=1", "refusals=1", "null_results=1", "trainer_restarts=1", "restarts=1"],
+)
+def test_the_table_says_what_is_decided(fault):
+    cells = [
+        "<br>".join(decided(name, policies.parse(policy), scope_of(fault))) or "clean"
+        for name, spelled in POLICIES.items()
+        for policy in spelled
+    ]
+    assert f"| {fault or 'none'} | {' | '.join(cells)} |" in TABLE
+
+
+@pytest.mark.parametrize("policy", ["sibling", "prompt_group"])
+@pytest.mark.parametrize("fault", ["failures=1", "lost_replies=1"])
+def test_nothing_is_stranded_without_acknowledgements(policy, fault):
+    verdicts = decided("lease", policies.parse(policy), small(f"{fault},snapshots=0"))
+    assert verdicts == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "lost", "length"),
+    [
+        ("prompt_group", 0, 3),
+        ("prompt_group,give_up=retire", 0, None),
+        ("prompt_group,give_up=retire", 1, 4),
+        ("sibling", 0, 3),
+        ("sibling,give_up=retire", 0, 5),
+    ],
+)
+def test_what_nobody_frees_leaks(policy, lost, length):
+    scope = small(f"failures=1,attempts=1,snapshots=0,lost_retires={lost}")
+    assert leaks(policies.parse(policy), scope) == length
+
+
+def test_a_finished_run_blocks_no_checkpoint():
+    with design("lease"):
+        system = play(
+            start("prompt_group"), "admit 0 | finish p0_g0/0 | snapshot | prepare | boundary p0_g1/0 | answer"
+        )
+        assert play(system, "commit | publish | resume").snapshot.published == (0,)
+
+
+def test_retire_frees_a_finished_run_and_refuses_every_earlier_attempt():
+    with design("lease"):
+        gym = g.finish(g.begin(g.begin(g.Gym(), A).gym, A1).gym, A, None).gym
+        after = g.retire(gym, "r", A1)
+        assert after.gym.executions == ()
+        assert after.gym.tombstones == (A, A1)
+
+
+def test_a_finalized_group_is_freed_and_forgotten():
+    history = "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | finish p0_g1/0 | deliver p0_g1/0"
+    with design("lease"):
+        kept = play(start("prompt_group"), history)
+        assert [attempt for attempt, _ in kept.gym.executions] == [A, B]
+        assert kept.trainer.outbox == ()
+        assert play(kept, "finalize 0").gym == g.Gym()
+        during = play(kept, "snapshot | prepare | finalize 0")
+        assert during.gym.executions
+        assert play(during, "answer | commit | publish | resume").gym.executions == ()
+
+
+def test_the_lease_opens_a_gym_that_its_trainer_has_forgotten():
+    with design("lease"):
+        system = play(start("sibling", "trainer_restarts=1"), "snapshot | prepare | restart_trainer")
+        assert not system.gym.open
+        assert play(system, "resume").gym.open
+
+
+def test_the_lease_does_not_open_a_trainer_that_waits():
+    with design("lease"):
+        system = play(
+            start("sibling", "lost_resumes=1"), "snapshot | prepare | deadline | lose_request resume | resume"
+        )
+        assert system.gym.open
+        assert system.snapshot.stuck
+
+
+def test_the_other_design_comes_back():
+    before = (g.retire, rules.RULES[Resume])
+    with design("lease"):
+        assert (g.retire, rules.RULES[Resume]) != before
+    assert (g.retire, rules.RULES[Resume]) == before
