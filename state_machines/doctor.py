@@ -75,11 +75,12 @@ def diagnose(report: Report, ledger: Ledger | None = None) -> Diagnosis:
     wrong = contradiction(report)
     if wrong is not None:
         return Diagnosis(None, f"It cannot be told whether Gym is ready: {wrong}.", (), wrong)
-    holds = (*_closed(report), *_retained(report, ledger), *_parked(report), *_running(report))
+    blocking = (*_retained(report, ledger), *_parked(report), *_running(report))
+    holds = (*_closed(report), *blocking)
     if not holds:
         under_way = f" A checkpoint is in phase {report.phase}." if report.phase in PAUSED else ""
         return Diagnosis(True, f"Gym is ready to commit: nothing runs and nothing is un-ACKed.{under_way}")
-    owners = {hold.owner for hold in holds}
+    owners = {hold.owner for hold in blocking}
     if report.ready_to_commit:
         return Diagnosis(False, "Gym could commit, but it admits no runs and no checkpoint is under way.", holds)
     if Owner.NOBODY in owners:
@@ -199,10 +200,11 @@ def _closed(report: Report) -> Iterable[Hold]:
             return  # a saved report of a Gym that is prepared looks the same
         yield Hold("admission is closed", Owner.UNKNOWN, "the checkpoint's resume, if one is under way")
         return
-    why = "admission is closed and no checkpoint is under way"
-    yield Hold(
-        why, Owner.NOBODY, "a resume, with the id of the checkpoint that closed it or a new one", Cause.CLOSED_GYM
-    )
+    what = "admission is closed and no checkpoint is under way"
+    if not report.ready_to_commit:
+        what += ": a trainer is between two prepares that were refused, or nobody is"
+    release = "a resume, with the id of the checkpoint that closed it or a new one"
+    yield Hold(what, Owner.UNKNOWN, release, Cause.CLOSED_GYM)
 
 
 def _tried_again(report: Report, attempt: Attempt) -> bool:

@@ -24,6 +24,7 @@ from state_machines.targets.process import ReferenceGym
 from state_machines.targets.status import Listed, Report, Unreadable, optional_word, read_report
 
 T = TypeVar("T")
+READS: Final = "completion_receipt"
 NEEDED: Final = frozenset({"finish", "fail", "boundary"})
 NEEDED_BY: Final = {
     Fault.REFUSAL: "park",
@@ -104,7 +105,7 @@ class HttpTarget:
             return
         with self._naming():
             history.answers_move(event)
-            if calls:
+            if any(call.operation != READS for call in calls):
                 self._last = None
             self._calls = [(call.subject, history.perform(call)) for call in calls]
             if history.restarted:
@@ -114,7 +115,8 @@ class HttpTarget:
     def observe(self) -> Observation:
         """Return what the server shows once it shows what the model does, or once it has settled on something else.
 
-        After a step without a call an immediate server is not asked again: it shows what it showed before.
+        After a step that only read, or made no call, an immediate server is not asked again. Would reading change it,
+        the next step shows that.
         """
         history, model = self._running(), observation_of(self._after, self._expected)
         if self._diverged:

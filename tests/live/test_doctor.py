@@ -89,7 +89,7 @@ def test_without_a_ledger_the_attempts_give_away_what_they_can():
         diagnose(read_report(document(*ABANDONED)))
     )
     assert holds(diagnose(read_report(document(*PARTIAL)))) == [
-        ("admission is closed and no checkpoint is under way", "nobody", "closed_gym"),
+        ("admission is closed and no checkpoint is under way", "unknown", "closed_gym"),
         ("p0_g0/0 has a result that was not acknowledged", "unknown", "partial_group"),
     ]
 
