@@ -8,9 +8,12 @@ import pytest
 
 from protocol import gym as g
 from protocol import system as rules
+from protocol.safety import unsafe
 from protocol.snapshot import SnapshotState
+from protocol.state import initial
 from state_machines import mutants as m
 from state_machines.mutants.__main__ import row
+from tests.protocol.histories import play
 
 MUTANTS = m.load()
 ROOT = Path(__file__).parents[2]
@@ -29,6 +32,18 @@ def test_a_mutant_is_killed_by_the_finding_of_the_table(mutant):
     finding = m.kill(mutant)
     assert finding is not None
     assert row(mutant, finding) in TABLE.read_text(encoding="utf-8").splitlines()
+
+
+def test_what_is_unsafe_is_said_in_a_sentence():
+    said = set()
+    for mutant in BY_SYSTEM:
+        with m.applied(mutant):
+            finding = m.search(mutant.policy, mutant.scope).__next__()
+            if finding.verdict.word == "unsafe":
+                before = play(initial(mutant.policy, mutant.scope), " | ".join(map(str, finding.events[:-1])))
+                said |= {v.why for v in unsafe(before, finding.events[-1], rules.step(before, finding.events[-1]))}
+    assert len(said) >= 12
+    assert all(isinstance(why, str) and len(why) > 20 and "None" not in why for why in said)
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,8 @@ def test_every_policy_survives_its_spelling():
         ("sibling,drain", "'drain' in policy 'sibling,drain' is not axis=value"),
         ("sibling,drains=once", "no policy axis is called 'drains'; the axes are granularity"),
         ("drain=never", "drain=never is not a policy: drain is one of once, reschedule"),
-        ("drain=once,drain=once", "axis 'drain' is given twice"),
+        ("drain=once,drain=once", "axis 'drain' is given twice in policy 'drain=once,drain=once'$"),
+        ("drain=once=", "^drain=once= is not a policy"),
     ],
 )
 def test_a_policy_that_cannot_be_read_says_which_words_there_are(text, said):
