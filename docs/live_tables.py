@@ -1,4 +1,4 @@
-"""The table of seeded defects in docs/live.md: `python docs/live_tables.py` writes it, a test fails when it is stale."""
+"""The table of defects in docs/live.md: `python docs/live_tables.py` writes it, a test fails when it is stale."""
 
 from pathlib import Path
 
