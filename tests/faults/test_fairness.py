@@ -80,6 +80,14 @@ def test_ready_stays_possible_and_never_happens():
     assert p.unsettled_by(lasso.state) is p.Cause.LATE_RESULT
 
 
+def test_three_failed_snapshots_end_the_run_and_leave_groups_unfinished():
+    history = "admit 0 | snapshot | deadline | snapshot | deadline | snapshot | deadline | fail p0_g0/0"
+    system = play(start("sibling", "siblings=1,snapshots=4,failures=1"), history)
+    lasso = fairness.of_system().lasso(system)
+    assert lasso.loop == ()
+    assert p.unsettled_by(lasso.state) is p.Cause.RUN_ENDED
+
+
 REPAIRED = "prompt_group_repaired,restart=adopt,drain=reschedule,resume_retry=at_once"
 QUICK = [f for f in Fault if f not in (Fault.LOST_REQUEST, Fault.TRAINER_RESTART, Fault.GYM_RESTART)]
 
