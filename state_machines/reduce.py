@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from protocol.executions import Execution, State
 from protocol.fence import NOT_ENTERED, Fence, Reply
-from protocol.scope import Scope
+from protocol.scope import Fault, Scope
 from protocol.snapshot import MAX_CONSECUTIVE_FAILURES, SnapshotState, Step
 from protocol.trainer import GIVEN_UP, AttemptStatus, Entry, GroupStatus, Seen
 from state_machines.factor import Cell, Local, Shared, Sibling
@@ -143,7 +143,7 @@ def closed_local(found: Local) -> Local:
     return Local(GroupStatus.DROPPED, None, siblings)
 
 
-REST: Final = Shared(True, NOT_ENTERED, None, True, SnapshotState(), False, ())
+REST: Final = Shared(True, NOT_ENTERED, None, True, SnapshotState(), False, (0,) * len(Fault))
 
 
 def at_rest(found: Shared) -> bool:

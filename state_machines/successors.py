@@ -163,9 +163,9 @@ class Successors:
         """Return the number of a group, reduced."""
         return self._local(found)
 
-    def intern_shared(self, found: Shared) -> int:
-        """Return the number of a shared part that no group owes anything to, reduced."""
-        return self._share(found._replace(budget=self.scope.budget()), False)
+    def intern_shared(self, found: Shared, *, owing: bool = False) -> int:
+        """Return the number of a shared part, reduced. `owing`: some group's result is in the outbox."""
+        return self._share(found, owing)
 
     def label_id(self, label: Label) -> int:
         known = self._label_ids.get(label)
