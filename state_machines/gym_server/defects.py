@@ -25,7 +25,7 @@ class Defect:
     about: str
     operations: Mapping[str, Operation] = field(repr=False)
     policy: str = "prompt_group_repaired"
-    scope: str = "groups=1"
+    scope: str = "groups=1,siblings=2"
 
     def seeded(self) -> dict[str, Operation]:
         """Return every operation of a Gym with this defect."""
@@ -201,7 +201,7 @@ DEFECTS: Final[dict[str, Defect]] = {
             "an ACK sent again is refused, not a no-op",
             {"acknowledge": acknowledge_once},
             "sibling_repaired",
-            "groups=1,lost_acknowledges=1",
+            "groups=1,siblings=2,lost_acknowledges=1",
         ),
         Defect("retire_releases", "retire releases a completed result", {"retire": retire_releases}, _RETIRES),
         Defect("replay_runs_twice", "a repeated /run runs again", {"begin": replay_runs_twice}, _REPEATS),
@@ -210,7 +210,7 @@ DEFECTS: Final[dict[str, Defect]] = {
             "a /run begins while admission is closed",
             {"begin": begin_while_closed},
             "sibling_repaired",
-            "groups=1,lost_requests=1",
+            "groups=1,siblings=2,lost_requests=1",
         ),
         Defect("open_after_prepare", "admission stays open after a prepare", {"prepare": open_after_prepare}),
         Defect("unacknowledged_is_ready", "prepare ignores un-ACKed results", {"prepare": unacknowledged_is_ready}),
@@ -227,7 +227,7 @@ DEFECTS: Final[dict[str, Defect]] = {
             "a lost prepare opens admission",
             {"lose_prepare": reopens_when_lost},
             "prompt_group_repaired",
-            "groups=1,lost_prepares=1",
+            "groups=1,siblings=2,lost_prepares=1",
         ),
         Defect("forgets_parked", "resume forgets parked runs", {"resume": forgets_parked}),
         Defect("stays_closed", "resume does not open admission", {"resume": stays_closed}),
@@ -239,7 +239,7 @@ DEFECTS: Final[dict[str, Defect]] = {
             "a run whose client went away runs on",
             {"lose_client": lost_client_runs_on},
             "prompt_group_repaired",
-            "groups=1,disconnects=1",
+            "groups=1,siblings=2,disconnects=1",
         ),
         Defect("never_parks", "a run asked to park passes its boundary", {"commit_boundary": never_parks}),
         Defect(
@@ -247,14 +247,14 @@ DEFECTS: Final[dict[str, Defect]] = {
             "a run parked without a boundary counts as parked with one",
             {"park": parked_is_enough},
             "prompt_group_repaired",
-            "groups=1,refusals=1",
+            "groups=1,siblings=2,refusals=1",
         ),
         Defect(
             "restart_remembers",
             "results come back after a restart",
             {"restart": restart_remembers},
             "prompt_group_repaired",
-            "groups=1,gym_restarts=1",
+            "groups=1,siblings=2,gym_restarts=1",
         ),
         Defect("wrong_receipt", "the receipt handed out is not the one kept", {"completion_receipt": wrong_receipt}),
     )
