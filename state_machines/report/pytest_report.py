@@ -6,18 +6,20 @@ page at the end of the run. Nothing that takes time to import is imported before
 """
 
 import os
+import re
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 if TYPE_CHECKING:
     from state_machines.trace import Trace
 
 KEY: Final = pytest.StashKey[list["Outcome"]]()
 FIELD: Final = "stranded_outcomes"  # of a test's report: what xdist sends to the process that reports
+FINDINGS: Final = "stranded-findings"  # the folder, beside the report, of traces that have no file yet
 COLUMNS: Final = ("policy", "expected", "found", "shortest", "examples", "seconds")
 
 
@@ -53,11 +55,32 @@ class Outcome:
 
 
 def record(item: pytest.Item, outcome: Outcome) -> None:
-    """Note what the test `item` found: for the page, the summaries, and as properties of its JUnit case."""
+    """Note what the test `item` found: for the page, the summaries, and as properties of its JUnit case.
+
+    Where a page or a JUnit file is asked for, traces without a file are saved beside it. Raises TraceError.
+    """
+    outcome = _saved(item.config, outcome)
     item.stash.setdefault(KEY, []).append(outcome)
     item.user_properties.append(("stranded.policy", outcome.policy))
     item.user_properties += [("stranded.cause", cause) for cause in outcome.found]
     item.user_properties += [("stranded.trace", path) for path, _ in outcome.traces if path]
+
+
+def _saved(config: pytest.Config, outcome: Outcome) -> Outcome:
+    """Save the traces that have no file yet, where a report or a JUnit file is to name them."""
+    page, junit = config.getoption("--stranded-report", None), config.getoption("--junitxml", None)
+    if not (page or junit) or all(path for path, _ in outcome.traces):
+        return outcome
+    from state_machines.trace import from_data, save
+
+    folder = (config.invocation_params.dir / (page or junit)).parent / FINDINGS
+    paths = []
+    for path, data in outcome.traces:
+        trace = from_data(data)
+        words = f"{outcome.policy}-{trace.verdict.word}-{trace.verdict.cause}" if trace.verdict else outcome.policy
+        name = re.sub(r"[^\w.-]+", "-", words, flags=re.ASCII)[:120]
+        paths.append(path or os.path.relpath(save(folder / f"{name}.json", trace), config.invocation_params.dir))
+    return evolve(outcome, traces=tuple((path, data) for path, (_, data) in zip(paths, outcome.traces, strict=True)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

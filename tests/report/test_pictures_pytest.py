@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from state_machines.trace import load
+
 pytest_plugins = ["pytester"]
 
 SUITE = """
@@ -22,7 +24,7 @@ def test_policy(request, policy, expected, names):
     traces = [trace(name) for name in names]
     record(request.node, Outcome(
         policy, expected, tuple(t.verdict.cause for t in traces), 500, 1.25,
-        tuple((f"found/{name}.json", to_json(t)) for name, t in zip(names, traces)),
+        tuple((f"found/{name}.json" if name == "blocked" else "", to_json(t)) for name, t in zip(names, traces)),
     ))
     assert policy != "prompt_group"
 """
@@ -76,7 +78,9 @@ def test_a_run_under_xdist_writes_the_page_the_summaries_and_the_properties(suit
     (found,) = (value for name, value in properties.items() if "prompt_group-" in name)
     assert ("stranded.policy", "prompt_group") in found
     assert ("stranded.cause", "partial_group") in found
-    assert ("stranded.trace", "found/blocked.json") in found
+    saved = "stranded-findings/prompt_group-stranded-abandoned_result.json"
+    assert [value for name, value in found if name == "stranded.trace"] == [saved, "found/blocked.json"]
+    assert load(suite.path / saved).verdict.cause == "abandoned_result"
 
     summary = (suite.path / "summary.md").read_text()
     assert "| sibling | lost_reply | lost_reply | 3 | 500 | 1.2 |" in summary
