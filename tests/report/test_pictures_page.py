@@ -322,3 +322,39 @@ def test_a_policy_of_ones_own_is_a_finding_like_any_other(tmp_path, opened):
     look = opened(path).page
     assert "prompt_group,late=raise" in look.inner_text("h2 >> visible=true")
     assert look.locator("select option").count() == len(NAMED) + 1
+
+
+def test_the_matrix_stands_on_the_page_as_a_table(tmp_path, opened):
+    import json
+
+    entries = [
+        {"policy": "sibling", "faults": [], "verdict": "clean"},
+        {"policy": "sibling", "faults": ["failures"], "verdict": "clean", "states": 9},
+        {"policy": "prompt_group", "faults": [], "verdict": "blocked", "causes": ["partial_group"]},
+        {"policy": "prompt_group", "faults": ["failures"], "verdict": EVIL, "causes": ["late_result"]},
+    ]
+    save(tmp_path / "found" / "t.json", trace("stranded"))
+    (tmp_path / "matrix.json").write_text(json.dumps({"scope": {"groups": 1, "failures": 1}, "matrix": entries}))
+    paths = [str(tmp_path / name) for name in ("found", "matrix.json", "o.html")]
+    with pytest.raises(SystemExit) as done:
+        main(["report", paths[0], "--matrix", paths[1], "-o", paths[2]])
+    assert done.value.code == 0
+    found = opened(tmp_path / "o.html", width=400)
+    rows = [row.locator("th, td").all_inner_texts() for row in found.page.locator("#matrix tr").all()]
+    assert rows == [
+        ["policy", "none", "failures"],
+        ["sibling", "clean", "clean"],
+        ["prompt_group", "blocked: partial_group", f"{EVIL}: late_result"],
+    ]
+    assert (found.errors, found.dialogs) == ([], [])
+    assert found.page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '{"matrix": [1]}', '{"matrix": [{"policy": "sibling"}]}'])
+def test_a_file_that_is_no_matrix_is_one_sentence_and_exit_2(tmp_path, capsys, text):
+    save(tmp_path / "t.json", trace("stranded"))
+    (tmp_path / "matrix.txt").write_text(text)
+    with pytest.raises(SystemExit) as done:
+        main(["report", str(tmp_path), "--matrix", str(tmp_path / "matrix.txt"), "-o", str(tmp_path / "o.html")])
+    assert done.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err

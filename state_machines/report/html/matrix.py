@@ -1,8 +1,19 @@
-"""The matrix of policies and faults, for the page: a heading, rows and cells of words."""
+"""The matrix of policies and faults, for the page: verdicts by policy and set of faults.
 
-from typing import Any
+The file is a JSON object whose list `matrix` has an object for each decided combination:
+
+    {"policy": "prompt_group", "faults": "failures", "verdict": "stranded", "causes": ["late_result"]}
+
+`policy` and `faults` are words or lists of words, `verdict` is clean, stranded, blocked, unsafe or another such word,
+`causes` may be missing. Other keys are passed over. Rows and columns come in the order in which they first appear.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
 
 from attrs import frozen
+
+ROWS: Final = ("matrix", "rows", "results", "cells")
 
 
 class MatrixError(ValueError):
@@ -26,6 +37,36 @@ class Matrix:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
+MISSING: Final = Cell("", "")
+
+
 def read(data: Any) -> Matrix:
     """Return the table of a matrix file. Raises MatrixError."""
-    raise MatrixError("not the matrix of `stranded matrix --json`")
+    found = data if isinstance(data, list) else None
+    if isinstance(data, dict):
+        found = next((data[key] for key in ROWS if isinstance(data.get(key), list)), None)
+    if not found:
+        raise MatrixError("not the matrix of `stranded matrix --json`: it has no list of verdicts")
+    cells: dict[tuple[str, str], Cell] = {}
+    for number, entry in enumerate(found, 1):
+        if not isinstance(entry, dict) or not {"policy", "faults", "verdict"} <= entry.keys():
+            raise MatrixError(f"entry {number} of the matrix lacks policy, faults or verdict")
+        word = _words(entry["verdict"]).split(",")[0]
+        causes = _words(entry.get("causes") or entry.get("cause") or ())
+        text = f"{word}: {causes}" if causes else word
+        cells[_words(entry["policy"]) or "default", _words(entry["faults"]) or "none"] = Cell(word, text)
+    columns = tuple(dict.fromkeys(faults for _, faults in cells))
+    rows = tuple(
+        (policy, tuple(cells.get((policy, column), MISSING) for column in columns))
+        for policy in dict.fromkeys(policy for policy, _ in cells)
+    )
+    scope = data.get("scope") if isinstance(data, dict) else None
+    return Matrix(f"Scope: {_words(scope)}." if scope else "", columns, rows)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items() if item not in (0, False))
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
