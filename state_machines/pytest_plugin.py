@@ -81,6 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--stranded-scope", metavar="BOUND=N,…", help="the scope of --policy, as far as it is not the default"
     )
+    group.addoption("--stranded-examples", type=int, metavar="N", help="histories of each hunt of --policy")
     group.addoption("--stranded-seed", type=int, metavar="N", help="the seed of --policy; --hypothesis-seed does too")
 
 
@@ -121,7 +122,11 @@ def _asked(config: pytest.Config) -> Chosen:
     if seed is None and str(config.getoption("hypothesis_seed", None) or "").isdecimal():
         seed = int(config.getoption("hypothesis_seed"))
     name = config.getoption("hypothesis_profile", None)
-    return _choice(policies, scope, raw=option.stranded_hunt, replays=replays, seed=seed, profile=name)
+    examples = option.stranded_examples
+    if examples is not None and examples < 1:
+        raise pytest.UsageError("--stranded-examples is at least 1")
+    raw = option.stranded_hunt
+    return _choice(policies, scope, raw=raw, replays=replays, seed=seed, examples=examples, profile=name)
 
 
 def _choice(
@@ -131,6 +136,7 @@ def _choice(
     raw: bool,
     replays: "tuple[tuple[str, Trace], ...]",
     seed: int | None,
+    examples: int | None = None,
     profile: str | None = None,
 ) -> Chosen:
     from hypothesis import settings
@@ -142,7 +148,7 @@ def _choice(
     times = LONGER.get(name, 1)
     if seed is None:
         seed = 0 if name == "ci" else random.SystemRandom().randrange(1 << 32)
-    return Chosen(policies, scope, raw, replays, name, seed, DEFAULT * times, times)
+    return Chosen(policies, scope, raw, replays, name, seed, examples or DEFAULT * times, times)
 
 
 def register_profiles() -> None:

@@ -52,10 +52,13 @@ def replay_trace(trace: Trace, policy: Policy | None = None, judge: Judge | None
     """Replay a trace under its own policy or under another one.
 
     Under another policy an event that cannot happen there is left out: the histories stay comparable. The events of
-    the replay are those that happened.
+    the replay are those that happened. Raises TraceError with the file and the event's number for an illegal one.
     """
     if policy is None or policy == trace.policy:
-        return replay(trace.policy, trace.scope, trace.events, judge)
+        try:
+            return replay(trace.policy, trace.scope, trace.events, judge)
+        except TraceError as error:
+            raise TraceError(f"{trace.file}: {error}" if trace.file else str(error)) from None
     return replay(policy, trace.scope, possible(policy, trace.scope, trace.events), judge)
 
 

@@ -8,7 +8,7 @@ import unittest
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from protocol.policy import Policy, spell
@@ -54,6 +54,7 @@ class Hunts(unittest.TestCase):
             max_examples=CHOSEN.examples,
             stateful_step_count=steps(self.scope),
             suppress_health_check=list(HealthCheck),
+            phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),  # the lines of a model explain nothing
             print_blob=True,
         )
         try:

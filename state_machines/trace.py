@@ -33,13 +33,17 @@ class TraceError(ValueError):
 
 @frozen
 class Trace:
-    """A history with the policy and scope it was found in, its verdict, and who found it (seed, versions)."""
+    """A history with the policy and scope it was found in, its verdict, and who found it (seed, versions).
+
+    `file` is where it was read from, for messages.
+    """
 
     policy: Policy
     scope: Scope
     events: tuple[Event, ...]
     verdict: Verdict | None
     found_by: dict[str, str | int] = attrs.field(factory=dict, eq=False)
+    file: str | None = attrs.field(default=None, eq=False)
 
 
 def found_by(seed: int | None, how: str) -> dict[str, str | int]:
@@ -121,7 +125,7 @@ def load(path: Path) -> Trace:
         reason = "truncated or not JSON" if not isinstance(error, _Repeated) else str(error)
         raise TraceError(f"{path}: {reason}") from None
     try:
-        return from_data(data)
+        return attrs.evolve(from_data(data), file=str(path))
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from None
 
