@@ -40,9 +40,10 @@ class Watcher(Protocol):
 class Graph(Generic[S, E]):
     """A state graph in compressed rows.
 
-    `states[i]` is a state, `0` the initial one, in the order of their distance from it. The transitions of state `i` are
-    `offsets[i]` to `offsets[i + 1]` of `targets` (the state after) and `labels` (an index into `events`). `parents[i]` is
-    the state that `i` was first reached from and `vias[i]` the event. `complete` says that no state is missing.
+    `states[i]` is a state, `0` the initial one, in the order of their distance from it. The transitions of state `i`
+    are `offsets[i]` to `offsets[i + 1]` of `targets` (the state after) and `labels` (an index into `events`).
+    `parents[i]` is the state that `i` was first reached from and `vias[i]` the event. `complete` says that no state is
+    missing.
     """
 
     states: list[S]
@@ -169,9 +170,7 @@ def explore_model(
     return explore(start, lambda s: [(e, step(s, e)) for e in enabled(s)], max_states=max_states)
 
 
-def can_reach(
-    graph: Graph[S, E], goal: Callable[[S], bool], allowed: Callable[[E], bool] | None = None
-) -> "bytearray":
+def can_reach(graph: Graph[S, E], goal: Callable[[S], bool], allowed: Callable[[E], bool] | None = None) -> "bytearray":
     """Return for every state whether `goal` can be reached from it by `allowed` events: one byte each, 1 for yes.
 
     Exact only on a complete graph. The work is linear in the transitions.
@@ -189,9 +188,7 @@ def can_reach(
     return good
 
 
-def traps(
-    graph: Graph[S, E], goal: Callable[[S], bool], allowed: Callable[[E], bool] | None = None
-) -> list[int]:
+def traps(graph: Graph[S, E], goal: Callable[[S], bool], allowed: Callable[[E], bool] | None = None) -> list[int]:
     """Return the states from which no continuation reaches `goal` (a violation of AG EF goal), the nearest first."""
     good = can_reach(graph, goal, allowed)
     return [i for i, yes in enumerate(good) if not yes]

@@ -165,7 +165,9 @@ def _locals(system: System, cells: dict[Attempt, list[Any]]) -> tuple[Local, ...
 
 def join(policy: Policy, scope: Scope, parts: Parts) -> System:
     """Return the system of these parts."""
-    shared, groups, durable_groups = parts.shared, [], []
+    shared = parts.shared
+    groups: list[Group | None] = []
+    durable_groups: list[Group | None] = []
     executions, tombstones, acknowledged, continuations, saved = [], [], [], [], []
     outbox, retiring, messages, records = [], [], [], []
     for g, local in enumerate(parts.locals):

@@ -252,8 +252,9 @@ class Probe:
 
     def _hopeless(self, code: Code) -> bool:
         """Whether a group of `code` can never be ready, whatever the others do."""
-        if any([self._keeps(local) for local in code[1:]]):
-            return True
+        for local in code[1:]:
+            if self._keeps(local):
+                return True
         return self._rests(code[0]) and len(code) > 2 and not all(self._alone(code[0], x) for x in code[1:])
 
     def _keeps(self, local: int) -> bool:

@@ -43,8 +43,8 @@ OWNED: Final = Cell(entry=Entry(AttemptStatus.SEALED, Seen.RESULT))
 
 
 def restarts(scope: Scope) -> bool:
-    """Return whether the trainer of this scope can fall back to a published ledger."""
-    return bool(scope.trainer_restarts or scope.restarts)
+    """Return whether something in this scope can fall back to what was published."""
+    return bool(scope.trainer_restarts or scope.gym_restarts or scope.restarts)
 
 
 def applicable(wanted: Reductions, scope: Scope) -> Reductions:

@@ -10,13 +10,13 @@ the real step does to a part that the table does not foresee raises FactoringErr
 runs compares what the tables already knew, and a sample of all other states is recomputed with the real step.
 """
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from attrs import frozen
 
 from protocol import properties
-from protocol.events import Admit, Event, Owner, RestartBoth, RestartGym, RestartTrainer
+from protocol.events import Event, Owner, RestartBoth, RestartGym, RestartTrainer
 from protocol.gym import State
 from protocol.policy import Policy
 from protocol.runs import group_of
@@ -28,6 +28,8 @@ from state_machines import reduce
 from state_machines.factor import FactoringError, Local, Parts, Shared, Sibling, join, split
 from state_machines.reduce import ALL, Reductions
 
+K = TypeVar("K")
+T = TypeVar("T")
 Code = tuple[int, ...]
 SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
 EVERYBODY: Final = frozenset(Owner)
@@ -59,7 +61,7 @@ class Move(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A transition of nobody's group: the label, the shared part after it, and where the groups' parts are looked up."""
+    """A transition of nobody's group: the label, the shared part after it, and the column that maps each group."""
 
     label: int
     shared: int
@@ -244,7 +246,7 @@ class Successors:
             self._remember(self.moves, (code[0], self._seen_by(code, i), code[i]), tuple(found))
         self._remember(self.turns, (code[0], every), tuple(turns))
 
-    def _remember(self, table: dict[tuple[int, ...], tuple[object, ...]], key: tuple[int, ...], found: tuple) -> None:  # type: ignore[type-arg]
+    def _remember(self, table: dict[K, tuple[T, ...]], key: K, found: tuple[T, ...]) -> None:
         known = table.setdefault(key, found)
         if set(known) != set(found):
             raise FactoringError(f"two systems that look the same from {key} differ in what can happen")
@@ -260,7 +262,7 @@ class Successors:
                 raise FactoringError(f"{event} does two things to the same group in {code}")
         return column
 
-    def _steps(self, system: System, events: "tuple[Event, ...] | list[Event]") -> list[tuple[Event, System]]:
+    def _steps(self, system: System, events: Sequence[Event]) -> list[tuple[Event, System]]:
         self.real_steps += len(events)
         return [(event, step(system, event)) for event in events]
 
@@ -327,7 +329,3 @@ def facts(found: Local) -> int:
         if found.status is GroupStatus.GENERATING and last is not None and last.status is AttemptStatus.RESERVED:
             seen |= RESERVED
     return seen
-
-
-Verdicts = Callable[[System], bool]
-__all__ = ["Admit", "Code", "Label", "Successors", "facts"]

@@ -1,0 +1,138 @@
+"""`stranded prove`: every state of a scope, every property decided, the shortest history of each violation."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from protocol.policy import Policy, named, spell
+from protocol.scope import Scope
+from state_machines.commands.options import POLICY, console, out, scope_options
+from state_machines.explore import TooMany, Watcher, explore_system
+from state_machines.prove import Bounds, Proof
+from state_machines.prove import prove as proved
+from state_machines.reduce import NONE
+from state_machines.resources import memory
+
+
+@click.command()
+@click.argument("policies", nargs=-1, type=POLICY, metavar="[POLICY]…")
+@scope_options
+@click.option("--max-states", type=click.IntRange(1), metavar="N", help="give up beyond so many states")
+@click.option("--max-memory", type=click.IntRange(1), metavar="MIB", help="give up beyond so much memory")
+@click.option("--raw", is_flag=True, help="also count every state without any reduction, one by one (slow)")
+@click.option("--json", "as_json", is_flag=True, help="one JSON object instead of text")
+def prove(
+    policies: tuple[Policy, ...],
+    scope: Scope,
+    max_states: int | None,
+    max_memory: int | None,
+    raw: bool,
+    as_json: bool,
+) -> int:
+    """Explore every state of a scope and decide each property exactly.
+
+    POLICY is a name of `stranded policies`, axis=value pairs, or module:object. The default is prompt_group. Histories
+    end at their first violation, so what lies beyond one is not explored.
+
+    Exit code: 0 everything holds, 1 findings, 2 bad usage, 3 not exhausted: what was not decided is unknown.
+    """
+    proofs, counts = [], []
+    for policy in policies or (named("prompt_group"),):
+        with progress(policy) as watch:
+            proofs.append(proved(policy, scope, Bounds(max_states, max_memory), watch=watch))
+        counts.append(count_raw(policy, scope, max_states) if raw and proofs[-1].exhaustive else None)
+        if not as_json:
+            print_proof(out(), proofs[-1], counts[-1])
+        if proofs[-1].stopped == "interrupted":
+            break
+    if as_json:
+        click.echo(json.dumps({"proofs": [to_json(*x) for x in zip(proofs, counts, strict=True)]}, indent=1))
+    if any(proof.findings for proof in proofs):
+        return 1
+    return 0 if all(proof.exhaustive for proof in proofs) else 3
+
+
+@contextmanager
+def progress(policy: Policy) -> Iterator[Watcher | None]:
+    """Give a callback that shows states, transitions, depth, speed and memory on one line; None off a terminal."""
+    messages = console()
+    if not messages.is_terminal:
+        yield None
+        return
+    text = TextColumn(
+        "{task.description}: {task.completed:,} states, {task.fields[transitions]:,} transitions, "
+        "depth {task.fields[depth]}, {task.fields[rate]:,.0f} states/s, {task.fields[mib]:,} MiB"
+    )
+    with Progress(SpinnerColumn(), text, TimeElapsedColumn(), console=messages, transient=True) as bar:
+        task = bar.add_task(spell(policy), total=None, transitions=0, depth=0, rate=0.0, mib=0)
+
+        def watch(*, states: int, transitions: int, depth: int) -> None:
+            elapsed = bar.tasks[task].elapsed or 1e-9
+            mib = memory() >> 20
+            bar.update(task, completed=states, transitions=transitions, depth=depth, rate=states / elapsed, mib=mib)
+
+        yield watch
+
+
+def count_raw(policy: Policy, scope: Scope, bound: int | None) -> int | None:
+    """Return the number of states that the protocol reaches, also beyond violations; None when there are too many."""
+    try:
+        return len(explore_system(policy, scope, NONE, max_states=bound).graph.states)
+    except (TooMany, KeyboardInterrupt):
+        return None
+
+
+def to_json(proof: Proof, raw: int | None) -> dict[str, Any]:
+    """Return the JSON object of one proof."""
+    return {
+        "policy": spell(proof.policy),
+        "scope": proof.scope.sizes(),
+        "exhaustive": proof.exhaustive,
+        "stopped": proof.stopped,
+        "properties": proof.decided(),
+        "findings": [
+            {
+                "property": x.verdict.property,
+                "cause": x.verdict.cause,
+                "length": x.length,
+                "shortest": True,
+                "events": [event.to_json() for event in x.events],
+            }
+            for x in proof.findings
+        ],
+        "states": {"raw": raw, "reduced": proof.states, "recovery": proof.closed},
+        "transitions": proof.transitions,
+        "depth": proof.depth,
+        "seconds": round(proof.seconds, 3),
+        "peak_memory": proof.peak_memory,
+        "real_steps": proof.real_steps,
+    }
+
+
+def print_proof(to: Console, proof: Proof, raw: int | None) -> None:
+    """Print one proof: each property, the shortest history of each cause, and what was visited."""
+    to.print(spell(proof.policy), style="bold", markup=False)
+    for name, verdict in proof.decided().items():
+        style = {"holds": "green", "violated": "bold red", "unknown": "yellow"}[verdict]
+        words = {"holds": "holds in this scope", "violated": "violated", "unknown": "unknown"}[verdict]
+        to.print(f"  {name:20} {words}", style=style, markup=False)
+    for finding in proof.findings:
+        to.print(f"\n  {finding.verdict}, shortest history: {finding.length} events", style="bold", markup=False)
+        to.print(f"  {finding.verdict.sentence}", markup=False, soft_wrap=True)
+        for number, event in enumerate(finding.events, 1):
+            to.print(f"    {number:2}  {event}", markup=False, soft_wrap=True)
+    counted = "" if raw is None else f" ({raw:,} without reductions)"
+    to.print(
+        f"\n  {proof.states:,} states{counted}, {proof.transitions:,} transitions, depth {proof.depth}, "
+        f"{proof.closed:,} verdicts of recoveries, {proof.seconds:.1f} s, {proof.peak_memory >> 20:,} MiB",
+        style="dim",
+        markup=False,
+        soft_wrap=True,
+    )
+    if not proof.exhaustive:
+        to.print(f"  not exhausted: {proof.stopped}; what was not found is unknown", style="yellow", markup=False)
