@@ -76,6 +76,7 @@ class Judge:
     """
 
     def __init__(self, limit: int = 2_000_000) -> None:
+        self.limit = limit
         self.recovery = SystemRecovery(limit)
 
     def state(self, system: System) -> Verdict | None:

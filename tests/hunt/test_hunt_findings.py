@@ -66,6 +66,14 @@ def test_the_same_seed_does_the_same_whatever_was_remembered_before():
     assert first.witnesses == second.witnesses
 
 
+def test_a_memo_that_is_full_begins_again_and_changes_nothing(monkeypatch):
+    policy = parse("prompt_group,late=raise")
+    before = hunt(policy, SMALL, seed=11, examples=60)
+    monkeypatch.setattr("state_machines.walk.NODE_LIMIT", 20)
+    after = hunt(policy, SMALL, seed=11, examples=60)
+    assert (before.findings, before.steps, before.witnesses) == (after.findings, after.steps, after.witnesses)
+
+
 def test_a_derandomized_hunt_takes_its_seed_from_policy_and_scope():
     seeds = {
         hunt(named(n), SMALL, examples=5, derandomize=True).seed for n in ("sibling", "prompt_group") for _ in "12"
