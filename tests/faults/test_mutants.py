@@ -18,6 +18,7 @@ from tests.protocol.histories import play
 MUTANTS = m.load()
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "mutants.md"
+SLOW = {"restart-restores-every-record", "restart-reruns-the-sealed", "trainer-late-failure-fails-the-newer"}
 BY_SYSTEM = [mutant for mutant in MUTANTS.values() if mutant.policy is not None]
 BY_OBSERVATION = [mutant for mutant in MUTANTS.values() if mutant.policy is None]
 
@@ -35,10 +36,11 @@ def test_a_mutant_is_killed_by_the_finding_of_the_table(mutant):
 
 
 def test_what_is_unsafe_is_said_in_a_sentence():
-    said = set()
-    for mutant in BY_SYSTEM:
+    said, lines = set(), TABLE.read_text(encoding="utf-8").splitlines()
+    unsafe_first = {line.split("|")[1].strip() for line in lines if "| unsafe: " in line}
+    for mutant in [mutant for mutant in BY_SYSTEM if mutant.name in unsafe_first - SLOW]:
         with m.applied(mutant):
-            finding = m.search(mutant.policy, mutant.scope).__next__()
+            finding = next(m.search(mutant.policy, mutant.scope))
             if finding.verdict.word == "unsafe":
                 before = play(initial(mutant.policy, mutant.scope), " | ".join(map(str, finding.events[:-1])))
                 said |= {v.why for v in unsafe(before, finding.events[-1], rules.step(before, finding.events[-1]))}
