@@ -260,8 +260,8 @@ def many(count: int) -> list[Source]:
 
 def test_a_page_of_200_findings_opens_and_steps_without_a_wait_that_can_be_felt(tmp_path, opened):
     path = tmp_path / "many.html"
-    distinct = many(25)  # each eight times: the browser has as much to do, and the test less
-    path.write_text(page([attrs.evolve(one, name=f"{n}-{one.name}") for n in range(8) for one in distinct]))
+    distinct = many(20)  # each ten times: the browser has as much to do, and the test less
+    path.write_text(page([attrs.evolve(one, name=f"{n}-{one.name}") for n in range(10) for one in distinct]))
     begun = time.perf_counter()
     found = opened(path)
     found.page.wait_for_selector("section:visible output")
