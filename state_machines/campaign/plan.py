@@ -24,7 +24,7 @@ from state_machines.commands.options import load_policy
 
 SHARD_LIMIT: Final = 1_000_000
 KEYS: Final = ("name", "policies", "scopes", "faults", "targets", "seeds", "modes", "budget")
-BUDGET: Final = ("examples", "seconds", "shard_examples", "shard_seconds")
+BUDGET: Final = ("examples", "seconds", "shard_examples", "shard_seconds", "states")
 
 
 class PlanError(ValueError):
@@ -35,9 +35,9 @@ class PlanError(ValueError):
 class Plan:
     """What a campaign looks at. `scopes` have the plan's faults laid over them already.
 
-    Exactly one of `examples` and `seconds` is given: the budget of one cell, cut into shards of `shard_examples` or
-    `shard_seconds`. With `random_seeds` the seeds are drawn when the campaign begins and kept in its store; until
-    then `seeds` is empty.
+    One of `examples` and `seconds` is given for hunts: the budget of one cell, cut into shards of `shard_examples` or
+    `shard_seconds`. `states` bounds each proof; what is beyond it is unknown. With `random_seeds` the seeds are drawn
+    when the campaign begins and kept in its store; until then `seeds` is empty.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Plan:
     seconds: float | None = None
     shard_examples: int = 500
     shard_seconds: float = 60.0
+    states: int = 10_000_000
 
     def shards(self) -> tuple[Shard, ...]:
         """Return every shard once, numbered from 0: the first ones of all cells first, to look at all early."""
@@ -67,7 +68,7 @@ class Plan:
         cells = [(policy, scope) for policy in self.policies for scope in self.scopes]
         if PROVE in self.modes:
             for policy, scope in cells:
-                yield Shard(0, PROVE, policy, scope, MODEL, 0, None, None)
+                yield Shard(0, PROVE, policy, scope, MODEL, 0, None, None, self.states)
         if HUNT in self.modes:
             for index, (examples, seconds) in enumerate(self._pieces()):
                 for seed in self.seeds:
@@ -118,6 +119,7 @@ class Plan:
                 "seconds": self.seconds,
                 "shard_examples": self.shard_examples,
                 "shard_seconds": self.shard_seconds,
+                "states": self.states,
             }
         )
 
@@ -187,15 +189,15 @@ def _budget(data: object, *, needed: bool) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise PlanError("budget: missing; write a table [budget] with examples = N or seconds = N")
     _known(data, BUDGET, "budget.")
-    if ("examples" in data) == ("seconds" in data):
+    if ("examples" in data and "seconds" in data) or (needed and not {"examples", "seconds"} & set(data)):
         raise PlanError("budget: give examples or seconds, and not both")
-    unit = "examples" if "examples" in data else "seconds"
     for key, value in data.items():
-        if not key.endswith(unit):
-            raise PlanError(f"budget.{key}: the budget is in {unit}, so its shards are too")
+        unit = key.removeprefix("shard_")
+        if unit != key and unit not in data:
+            raise PlanError(f"budget.{key}: there is no budget in {unit} that it could cut")
         number = isinstance(value, int) or (unit == "seconds" and isinstance(value, float))
         if isinstance(value, bool) or not number or not 0 < value < 1e12:
-            kind = "a whole number above 0" if unit == "examples" else "a number of seconds above 0"
+            kind = "a number of seconds above 0" if unit == "seconds" else "a whole number above 0"
             raise PlanError(f"budget.{key}: {value!r} is not {kind}")
     return dict(data)
 

@@ -22,7 +22,7 @@ HTTP: Final = "http"  # a reference Gym of the shard's own
 
 @frozen
 class Shard:
-    """A hunt with its own seed and a budget in examples or in seconds, or a proof of one scope."""
+    """A hunt with its own seed and a budget in examples or in seconds, or a proof of one scope within `states`."""
 
     number: int
     mode: str
@@ -32,6 +32,7 @@ class Shard:
     seed: int
     examples: int | None
     seconds: float | None
+    states: int | None = None
 
     def content(self) -> dict[str, Any]:
         """Return everything that decides what the shard does, as JSON values."""
@@ -43,6 +44,7 @@ class Shard:
             "seed": self.seed,
             "examples": self.examples,
             "seconds": self.seconds,
+            "states": self.states,
         }
 
     @property

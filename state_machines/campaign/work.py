@@ -17,6 +17,7 @@ from protocol.events import Event
 from state_machines.campaign.shard import HTTP, MODEL, PROVE, Found, Outcome, Shard, from_json, worker_name
 from state_machines.database import open_database, silent
 from state_machines.hunt import digest, hunt
+from state_machines.prove import Bounds, prove
 from state_machines.targets.base import Target
 from state_machines.targets.options import TargetChoice
 from state_machines.trace import Trace, found_by
@@ -64,8 +65,8 @@ def _hunt(shard: Shard, database: str | None, began: float) -> Outcome:
     return Outcome(shard.key, examples, states, steps, unknown=unknown, findings=findings)
 
 
-def _found(shard: Shard, verdict: Verdict, events: tuple[Event, ...], seed: int) -> Found:
-    trace = Trace(shard.policy, shard.scope, events, verdict, found_by(seed, "campaign"))
+def _found(shard: Shard, verdict: Verdict, events: tuple[Event, ...], seed: int | None) -> Found:
+    trace = Trace(shard.policy, shard.scope, events, verdict, found_by(seed, f"campaign, {shard.mode}"))
     return Found(verdict.property, verdict.cause, len(events), json.dumps(trace_to_json(trace)))
 
 
@@ -86,4 +87,7 @@ def _alone(url: str) -> Iterator[None]:
 
 
 def _prove(shard: Shard) -> Outcome:
-    raise NotImplementedError
+    """A proof of the scope. What its bounds leave open is unknown."""
+    proof = prove(shard.policy, shard.scope, Bounds(max_states=shard.states))
+    findings = tuple(_found(shard, x.verdict, x.events, None) for x in proof.findings)
+    return Outcome(shard.key, 0, proof.states, proof.transitions, unknown=not proof.exhaustive, findings=findings)

@@ -66,7 +66,7 @@ def test_its_saved_traces_replay_with_the_same_verdict(found):
         replayed = replay_trace(trace)
         assert replayed.verdict == trace.verdict
         assert (trace.verdict.property, trace.verdict.cause) == (f["property"], f["cause"])
-        assert trace.found_by["how"] == "campaign"
+        assert trace.found_by["how"] == "campaign, hunt"
 
 
 def test_a_finished_campaign_run_again_does_nothing_and_says_so(found):
@@ -94,6 +94,27 @@ def test_a_clean_campaign_exits_with_0(tmp_path):
     run = stranded("campaign", tmp_path / "night.toml", "--database", "none")
     assert (run.returncode, run.stderr.count("\n")) == (0, 1)
     assert run.stdout.startswith("night: 1 of 1 shards, 10 examples")
+
+
+PROOFS = """
+policies = ["sibling", "prompt_group"]
+scopes = ["groups=1,siblings=2,snapshots=0,failures=0"]
+modes = ["prove"]
+[budget]
+states = {}
+"""
+
+
+def test_proofs_are_shards_too_and_one_that_is_cut_short_is_unknown(tmp_path):
+    (tmp_path / "proofs.toml").write_text(PROOFS.format(1_000_000))
+    run = stranded("campaign", "proofs.toml", "--json", cwd=tmp_path)
+    out = json.loads(run.stdout)
+    assert (run.returncode, out["unknown"], out["examples"]) == (1, False, 0)
+    assert ("sibling", "lost_reply", 3) in {(f["policy"], f["cause"], f["length"]) for f in out["findings"]}
+    (tmp_path / "cut.toml").write_text(PROOFS.format(1))
+    run = stranded("campaign", "cut.toml", "--json", cwd=tmp_path)
+    out = json.loads(run.stdout)
+    assert (run.returncode, out["unknown"], out["findings"]) == (3, True, [])
 
 
 def test_kill_9_of_the_command_loses_only_the_shards_in_flight(tmp_path):

@@ -122,7 +122,7 @@ def test_a_plan_of_proofs_needs_no_budget(tmp_path):
         ('policies = ["sibling"]\n[budget]\nseconds = nan', "budget.seconds: nan is not a number of seconds"),
         (
             'policies = ["sibling"]\n[budget]\nseconds = 9\nshard_examples = 9',
-            "budget.shard_examples: the budget is in",
+            "budget.shard_examples: there is no budget in",
         ),
         ('policies = ["sibling"]\n[budget]\nexamples = 9\nlimit = 9', "budget.limit: unknown; the keys are budget."),
         (

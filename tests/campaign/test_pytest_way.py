@@ -12,7 +12,7 @@ import pytest
 
 from state_machines.campaign.store import summary
 
-PLUGIN = "state_machines.campaign.pytest_campaign"
+PLUGIN = "state_machines.pytest_plugin"
 CLEAN = """
 policies = ["sibling"]
 scopes = ["groups=1,siblings=2,snapshots=0,failures=0,lost_replies=0"]
