@@ -25,8 +25,8 @@ BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 MEASURED = [
-    (re.compile(r"\b\d[\d,]* (examples|states|transitions)\b"), r"N \1"),
-    (re.compile(r"\bin \d+(\.\d+)? ?s\b"), "in N s"),
+    (re.compile(r"\b\d[\d,]* (examples|states|transitions|verdicts of)\b"), r"N \1"),
+    (re.compile(r"\b\d+(\.\d+)? ?s\b"), "N s"),
     (re.compile(r"\b\d[\d,]*(\.\d+)? (states/s|MiB|MB|states a second)"), r"N \2"),
 ]
 
