@@ -200,6 +200,7 @@ def run_inside(work: Path, wanted: list[str], part: int, of: int) -> None:
         "observations": observations(60),
         "tests": suite("tests/protocol", "tests/test_gym_observations.py", "-k", f"{quick} and not test_graphs"),
         "mutants": listed(),
+        "sentences": suite("tests/faults/test_mutants.py", "-k", "sentence"),
         "lease": suite("tests/faults/test_lease.py"),
     }
     for check in checks.values():
