@@ -4,7 +4,7 @@ The file is a JSON object whose list `matrix` has an object for each decided com
 
     {"policy": "prompt_group", "faults": "failures", "verdict": "stranded", "causes": ["late_result"]}
 
-`policy` and `faults` are words or lists of words, `verdict` is clean, stranded, blocked, unsafe or another such word,
+`policy` (or `fixed`, the axes that decide) is a word or an object of axes, `faults` a word or a list, `verdict` is clean, stranded, blocked, unsafe or another such word,
 `causes` may be missing. Other keys are passed over. Rows and columns come in the order in which they first appear.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+POLICY: Final = ("policy", "fixed", "axes")
 ROWS: Final = ("matrix", "rows", "results", "cells")
 
 
@@ -49,12 +50,13 @@ def read(data: Any) -> Matrix:
         raise MatrixError("not the matrix of `stranded matrix --json`: it has no list of verdicts")
     cells: dict[tuple[str, str], Cell] = {}
     for number, entry in enumerate(found, 1):
-        if not isinstance(entry, dict) or not {"policy", "faults", "verdict"} <= entry.keys():
+        policy = next((entry[key] for key in POLICY if key in entry), None) if isinstance(entry, dict) else None
+        if policy is None or not {"faults", "verdict"} <= entry.keys():
             raise MatrixError(f"entry {number} of the matrix lacks policy, faults or verdict")
         word = _words(entry["verdict"]).split(",")[0]
         causes = _words(entry.get("causes") or entry.get("cause") or ())
         text = f"{word}: {causes}" if causes else word
-        cells[_words(entry["policy"]) or "default", _words(entry["faults"]) or "none"] = Cell(word, text)
+        cells[_words(policy) or "any", _words(entry["faults"]) or "none"] = Cell(word, text)
     columns = tuple(dict.fromkeys(faults for _, faults in cells))
     rows = tuple(
         (policy, tuple(cells.get((policy, column), MISSING) for column in columns))
