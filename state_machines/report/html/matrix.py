@@ -4,7 +4,7 @@ The file is a JSON object whose list `matrix` has an object for each decided com
 
     {"policy": "prompt_group", "faults": "failures", "verdict": "stranded", "causes": ["late_result"]}
 
-`policy` (or `fixed`, the axes that decide) is a word or an object of axes, `faults` a word or a list of words, `verdict`
+`policy` (or `fixed`, the axes that decide) is a word or an object of axes, `faults` a word or a list, `verdict`
 is clean, stranded, blocked, unsafe or another such word; `causes` may be missing. Other keys are passed over. Rows and
 columns come in the order in which they first appear.
 """
