@@ -54,7 +54,7 @@ def applicable(wanted: Reductions, scope: Scope) -> Reductions:
     first: there groups are not interchangeable, and nothing of the history is over.
     """
     history = wanted.history and not restarts(scope)
-    groups = wanted.groups and not scope.trainer_restarts
+    groups = wanted.groups and not (scope.trainer_restarts or scope.restarts)
     return Reductions(wanted.siblings, groups, history, wanted.store, wanted.tables and wanted.store)
 
 

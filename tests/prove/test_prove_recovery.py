@@ -1,0 +1,79 @@
+"""The probe: exact for every state it is asked about, or unknown; never a guess."""
+
+import random
+
+import pytest
+from naive import FAULTS
+
+from protocol import policy as policies
+from protocol import scope as scopes
+from protocol.policy import NAMED
+from protocol.state import initial
+from protocol.system import enabled, step
+from state_machines.recovery import GOALS, Recovery, SystemRecovery, Unknown
+from state_machines.successors import SYSTEM_ONLY
+
+EVERYTHING = scopes.parse(
+    "groups=1,siblings=2,snapshots=2,"
+    + ",".join(f"{name}=1" for name in [*FAULTS, "trainer_restarts", "gym_restarts", "restarts"])
+)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_probe_agrees_with_the_closure_of_real_steps(name):
+    policy, rnd, probe = policies.named(name), random.Random(name), SystemRecovery()
+    plain = {
+        goal: Recovery(
+            lambda s, allowed=allowed: [e for e in enabled(s, SYSTEM_ONLY) if allowed(e)], step, reached, limit=None
+        )
+        for goal, (reached, allowed) in GOALS.items()
+    }
+    for _ in range(8):
+        system = initial(policy, EVERYTHING)
+        for _ in range(40):
+            for goal in GOALS:
+                assert probe.can(system, goal) == plain[goal].reaches(system)
+            events = enabled(system)
+            if not events:
+                break
+            system = step(system, rnd.choice(events))
+
+
+def test_two_groups_rest_as_if_each_were_alone():
+    policy, rnd, probe = policies.named("prompt_group_ack_on_arrival"), random.Random(5), SystemRecovery()
+    reached, allowed = GOALS["ready"]
+    plain = Recovery(lambda s: [e for e in enabled(s, SYSTEM_ONLY) if allowed(e)], step, reached, limit=None)
+    for _ in range(8):
+        system = initial(policy, scopes.parse("groups=2,siblings=2,snapshots=1,failures=2,lost_replies=1"))
+        for _ in range(14):
+            assert probe.can(system, "ready") == plain.reaches(system)
+            system = step(system, rnd.choice(enabled(system)))
+
+
+def test_a_limit_is_unknown_and_leaves_no_verdict_behind():
+    endless = Recovery(lambda n: [1], lambda n, e: n + e, lambda n: n < 0, limit=100)
+    with pytest.raises(Unknown):
+        endless.reaches(0)
+    assert endless.verdicts == {}
+
+
+def test_states_left_behind_are_decided_exactly():
+    """0 goes to a trap first, then to the goal by a way that leads back to what was left behind."""
+    edges = {0: [1, 3], 1: [2], 2: [1], 3: [4, 9], 4: [3], 9: []}
+    probe = Recovery(lambda n: edges[n], lambda n, e: e, lambda n: n == 9)
+    assert probe.reaches(0)
+    assert probe.verdicts == {0: True, 1: False, 2: False, 3: True, 4: True, 9: True}
+    assert probe.continuation(0) == [3, 9]
+    assert probe.continuation(1) is None
+
+
+def test_a_continuation_is_a_list_of_system_events_that_reaches_the_goal():
+    system = initial(policies.named("prompt_group"), scopes.parse("groups=1"))
+    for _ in range(4):
+        system = step(system, enabled(system)[0])
+    probe = SystemRecovery()
+    events = probe.continuation(system, "ready")
+    assert events is not None
+    for event in events:
+        system = step(system, event)
+    assert GOALS["ready"][0](system)

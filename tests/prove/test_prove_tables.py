@@ -1,0 +1,83 @@
+"""The tables of successors: nothing is lost by the cut, and what the cut assumes is checked."""
+
+import random
+
+import pytest
+from naive import FAULTS
+
+from protocol import policy as policies
+from protocol import scope as scopes
+from protocol.events import Finish
+from protocol.executions import Gym
+from protocol.policy import NAMED
+from protocol.state import initial
+from protocol.system import enabled, step
+from state_machines import successors
+from state_machines.factor import COVERED, FactoringError, check_covered, join, split
+from state_machines.successors import Successors
+
+ALL_FAULTS = ",".join(f"{name}=1" for name in [*FAULTS, "trainer_restarts", "gym_restarts", "restarts"])
+
+
+def walk(policy, scope, length, rnd):
+    system = initial(policy, scope)
+    for _ in range(length):
+        yield system
+        events = enabled(system)
+        if not events:
+            return
+        system = step(system, rnd.choice(events))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_system_survives_the_cut(name):
+    rnd = random.Random(name)
+    for _ in range(15):
+        for system in walk(policies.named(name), scopes.parse(f"snapshots=3,{ALL_FAULTS}"), 80, rnd):
+            assert join(system.policy, system.scope, split(system)) == system
+
+
+def test_a_field_that_the_cut_does_not_know_is_an_error():
+    check_covered()
+    with pytest.raises(FactoringError, match="Gym"):
+        check_covered({**COVERED, Gym: COVERED[Gym] - {"saved"}})
+
+
+@pytest.mark.parametrize("name", ["sibling", "prompt_group_repaired", "prompt_group_reconciled", "prompt_group"])
+@pytest.mark.parametrize(
+    "faults", ["failures=1", "lost_acknowledges=1", "lost_prepares=1,refusals=1", "gym_restarts=1"]
+)
+def test_the_tables_have_the_real_successors_of_every_state(name, faults):
+    tables = Successors(
+        policies.named(name), scopes.parse(f"groups=2,siblings=1,snapshots=2,failures=0,lost_replies=0,{faults}")
+    )
+    seen = {tables.encode(initial(tables.policy, tables.scope))}
+    frontier = list(seen)
+    while frontier and len(seen) < 2500:
+        code = frontier.pop()
+        found = tables.of(code)
+        tables.verify(code, found)
+        fresh = {after for _, after in found} - seen
+        seen |= fresh
+        frontier += fresh
+    assert tables.real_steps
+
+
+def test_a_step_that_touches_another_group_is_caught(monkeypatch):
+    """The assumption behind the tables, broken on purpose: a finish also takes away the other group's last message."""
+
+    def broken(system, event):
+        after = step(system, event)
+        if isinstance(event, Finish):
+            other = [m for m in after.wire.messages if m.attempt.rollout[:2] != event.attempt.rollout[:2]]
+            after = after.replace(wire=after.wire.take(other[-1].attempt)) if other else after
+        return after
+
+    monkeypatch.setattr(successors, "step", broken)
+    monkeypatch.setattr(successors, "SAMPLE", 1)
+    tables = Successors(policies.named("sibling"), scopes.parse("groups=2,siblings=1,failures=0,lost_replies=0"))
+    frontier = [tables.encode(initial(tables.policy, tables.scope))]
+    with pytest.raises(FactoringError):
+        for code in frontier:
+            frontier += [after for _, after in tables.of(code)]
+            assert len(frontier) < 5000

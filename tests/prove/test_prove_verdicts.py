@@ -1,0 +1,102 @@
+"""Exploration against the definitions: the same verdicts, the same shortest lengths, whatever is switched off."""
+
+from functools import cache
+
+import attrs
+import pytest
+from naive import FAULTS, Naive
+
+from protocol import policy as policies
+from protocol import scope as scopes
+from protocol.policy import NAMED
+from protocol.scope import Scope
+from state_machines.expected import EXPECTED
+from state_machines.explore import explore_system
+from state_machines.prove import Bounds, prove
+from state_machines.reduce import ALL, NONE
+from state_machines.replay import replay
+
+ONE = scopes.parse("groups=1,siblings=2,failures=0,lost_replies=0")
+SCOPES = [
+    "groups=1,siblings=2",
+    "groups=2,siblings=1",
+    "groups=2,siblings=1,snapshots=2,lost_replies=0",
+]
+
+
+@cache
+def naive(policy: str, scope: Scope) -> Naive:
+    return Naive(policies.parse(policy), scope)
+
+
+@pytest.mark.parametrize("text", SCOPES)
+@pytest.mark.parametrize("name", NAMED)
+def test_verdicts_and_shortest_lengths_are_those_of_the_definition(name, text):
+    scope = scopes.parse(text)
+    proof = prove(policies.named(name), scope)
+    assert {x.verdict: x.length for x in proof.findings} == naive(name, scope).findings()
+    assert proof.exhaustive
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", ["prompt_group_ack_on_arrival", "sibling,give_up=retire"])
+def test_the_same_with_every_kind_of_fault(name, fault):
+    scope = attrs.evolve(ONE, **{fault: 1})
+    proof = prove(policies.parse(name), scope)
+    assert {x.verdict: x.length for x in proof.findings} == naive(name, scope).findings()
+
+
+@pytest.mark.parametrize("fault", ["trainer_restarts", "gym_restarts", "restarts"])
+@pytest.mark.parametrize("name", ["prompt_group", "sibling,restart=adopt"])
+@pytest.mark.parametrize("size", ["groups=1,siblings=1", "groups=2,siblings=1,attempts=1,snapshots=0"])
+def test_the_same_with_restarts(name, fault, size):
+    scope = attrs.evolve(scopes.parse(size, ONE), **{fault: 1})
+    proof = prove(policies.parse(name), scope)
+    assert {x.verdict: x.length for x in proof.findings} == naive(name, scope).findings()
+
+
+@pytest.mark.parametrize("off", [field.name for field in attrs.fields(type(ALL))])
+@pytest.mark.parametrize("name", ["sibling", "prompt_group", "prompt_group_ack_on_arrival"])
+def test_no_reduction_changes_a_verdict_or_a_length(name, off):
+    scope = scopes.parse("groups=2,siblings=2,snapshots=1,lost_replies=0,attempts=1")
+    policy = policies.named(name)
+    with_all, without = prove(policy, scope), prove(policy, scope, on=attrs.evolve(ALL, **{off: False}))
+    assert {x.verdict: x.length for x in with_all.findings} == {x.verdict: x.length for x in without.findings}
+    assert with_all.depth == without.depth
+
+
+@pytest.mark.parametrize("name", ["sibling", "prompt_group"])
+def test_without_reductions_every_state_is_visited(name):
+    scope = scopes.parse("groups=1,siblings=2")
+    assert len(explore_system(policies.named(name), scope, NONE).graph.states) == len(naive(name, scope).states)
+
+
+@pytest.mark.parametrize("name", ["prompt_group", "sibling", "prompt_group_ack_on_arrival"])
+def test_a_finding_is_a_real_history_that_ends_with_its_verdict(name):
+    for finding in prove(policies.named(name), scopes.parse("groups=2,siblings=2")).findings:
+        run = replay(policies.named(name), scopes.parse("groups=2,siblings=2"), finding.events)
+        assert (run.verdict, run.at) == (finding.verdict, finding.length)
+
+
+@pytest.mark.parametrize("name", ["prompt_group", "sibling", "prompt_group_ack_on_arrival", "prompt_group_refused"])
+def test_the_known_verdicts_are_those_of_every_state_of_one_group_of_three(name):
+    found = prove(policies.named(name), Scope(groups=1)).findings
+    assert {x.verdict: x.length for x in found} == EXPECTED[name]
+
+
+def test_a_bound_makes_unknown_what_was_not_found():
+    proof = prove(policies.named("sibling_repaired"), Scope(), Bounds(max_states=500))
+    assert not proof.exhaustive
+    assert set(proof.decided().values()) == {"unknown"}
+    assert "500" in (proof.stopped or "")
+
+
+def test_an_interruption_keeps_what_is_known():
+    def interrupt(*, states, transitions, depth):
+        if states > 300:
+            raise KeyboardInterrupt
+
+    proof = prove(policies.named("prompt_group"), Scope(), watch=interrupt)
+    assert proof.stopped == "interrupted"
+    assert proof.decided()["recoverable"] == "violated"
+    assert proof.decided()["reopens"] == "unknown"
