@@ -11,7 +11,23 @@ from protocol.system import enabled, step
 from state_machines.verdict import Verdict
 
 # Every kind of fault, once or twice, at one group of two.
-FAULTS = ["failures", "lost_replies", "lost_requests", "lost_acknowledges", "lost_receipts", "lost_prepares", "lost_commits", "lost_resumes", "lost_retires", "duplicates", "drain_deaths", "refusals", "disconnects", "null_results", "commit_failures"]
+FAULTS = (
+    "failures",
+    "lost_replies",
+    "lost_requests",
+    "lost_acknowledges",
+    "lost_receipts",
+    "lost_prepares",
+    "lost_commits",
+    "lost_resumes",
+    "lost_retires",
+    "duplicates",
+    "drain_deaths",
+    "refusals",
+    "disconnects",
+    "null_results",
+    "commit_failures",
+)
 
 
 class Naive:
