@@ -358,6 +358,7 @@ inline resume() {
 
 #ifdef SYMMETRY
 /* The siblings of each group in the order of their attempts' fields (a stable order would do as well). */
+#define LESS(f) if :: !busy && f[x] != f[y] -> busy = true; bad = (f[x] > f[y]) :: else fi;
 #define SWAP(f) e = f[x]; f[x] = f[y]; f[y] = e
 inline ordered() {
   for (a : 0 .. G*S - 1) {
@@ -382,8 +383,7 @@ inline ordered() {
     od
   }
 }
-#define LESS(f) if :: !busy && f[x] != f[y] -> busy = true; bad = (f[x] > f[y]) :: else fi;
-#define DONE ; ordered()
+#define DONE ; ordered(); skip
 #else
 #define DONE
 #endif

@@ -1,0 +1,131 @@
+"""Run `handover.pml` through SPIN: `python benchmarks/spin/model.py sibling 1 2 2 1 1 1`, the bounds as in `Scope`.
+
+The model is written by hand and shares nothing with `protocol`: what they agree on, they agree on independently.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from attrs import frozen
+
+from protocol import policy as axes
+from protocol.policy import Policy, parse
+from protocol.scope import Scope
+
+HERE = Path(__file__).resolve().parent
+KNOWN = {"groups", "siblings", "attempts", "snapshots", "failures", "lost_replies"}
+COUNT = re.compile(r"^ *([\d.e+]+) (states, stored|transitions \(=)", re.MULTILINE)
+
+
+@frozen
+class Measured:
+    """What a process printed, and what it cost: seconds, MiB at its peak."""
+
+    output: str
+    seconds: float
+    memory: float
+    code: int
+
+
+@frozen
+class Checked:
+    """What SPIN says. `errors` counts the states in which the pair is at rest and Gym is not ready.
+
+    `states` and `transitions` are those stored and taken; `seconds` are of spin and gcc, and of the checker.
+    """
+
+    states: int
+    transitions: int
+    errors: int
+    compiling: float
+    checking: float
+    memory: float
+
+    @property
+    def seconds(self) -> float:
+        return self.compiling + self.checking
+
+
+def measure(command: list[str], cwd: Path | str | None = None, limit: float = 600) -> Measured:
+    """Run a command to its end; one that takes longer than `limit` seconds is stopped and has code -1."""
+    started = time.perf_counter()
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=subprocess.STDOUT)
+        late = False
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.perf_counter() - started > limit and not late:
+                late = True
+                process.kill()
+            time.sleep(0.002)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        text = out.read().decode(errors="replace")
+    code = -1 if late else process.returncode
+    return Measured(text, time.perf_counter() - started, usage.ru_maxrss / 1024, code)
+
+
+def defines(policy: Policy, scope: Scope) -> list[str]:
+    """Return the model's switches. Raises ValueError for what the model does not describe."""
+    other = [name for name, size in scope.sizes().items() if size and name not in KNOWN]
+    if other or scope.snapshots > 1:
+        raise ValueError(f"handover.pml has no {', '.join(other) or 'second snapshot'}")
+    kept = Policy(policy.granularity, policy.acknowledge, policy.late, policy.lost_reply)
+    if policy != kept or policy.late is axes.Late.RAISE or policy.lost_reply is axes.LostReply.SAME_ATTEMPT:
+        raise ValueError("handover.pml knows fewer policies")
+    sizes = zip(("G", "S", "A", "SNAPSHOTS", "FAILURES", "LOST"), list(scope.sizes().values())[:6], strict=True)
+    switches = {
+        "GROUP": policy.granularity is axes.Granularity.PROMPT_GROUP,
+        "ON_ARRIVAL": policy.acknowledge is axes.Acknowledge.ON_ARRIVAL,
+        "LATE_ACK": policy.late is axes.Late.ACKNOWLEDGE,
+        "FETCH": policy.lost_reply is axes.LostReply.FETCH_RECEIPT,
+    }
+    return [*(f"-D{name}={size}" for name, size in sizes), *(f"-D{name}" for name, on in switches.items() if on)]
+
+
+def check(
+    policy: Policy,
+    scope: Scope,
+    *,
+    verdict: bool = False,
+    symmetry: bool = False,
+    level: str = "-O0",
+    partial_order: bool = False,
+    first: bool = False,
+    limit: float = 600,
+) -> Checked:
+    """Explore the model with SPIN. `-o2` keeps variables that are only written: they are part of the state.
+
+    `verdict` counts the errors (with one more transition each); `first` stops at the first one.
+    """
+    extra = [f"-D{name}" for name, on in (("CHECK", verdict), ("SYMMETRY", symmetry)) if on]
+    build = [level, "-DSAFETY", "-DVECTORSZ=2048", "-w", *(() if partial_order else ("-DNOREDUCE",))]
+    with tempfile.TemporaryDirectory() as work:
+        made = measure(["spin", *defines(policy, scope), *extra, "-o2", "-a", str(HERE / "handover.pml")], work)
+        if made.code or "rror" in made.output:
+            raise RuntimeError(made.output)
+        built = measure(["gcc", *build, "-o", "pan", "pan.c"], work)
+        if built.code:
+            raise RuntimeError(built.output)
+        ran = measure(["./pan", "-E", "-c1" if first else "-c0", "-m1000000", "-w24"], work, limit)
+    errors = re.search(r"errors: (\d+)", ran.output)
+    if ran.code < 0 or errors is None:
+        raise TimeoutError(f"pan did not finish in {limit:.0f} s")
+    if "max search depth too small" in ran.output or "out of memory" in ran.output:
+        raise RuntimeError(ran.output)
+    counts = {what.split(",")[0].split(" ")[0]: round(float(n)) for n, what in COUNT.findall(ran.output)}
+    taken = counts["transitions"] - 1  # SPIN counts the initial state too
+    return Checked(counts["states"], taken, int(errors[1]), made.seconds + built.seconds, ran.seconds, ran.memory)
+
+
+if __name__ == "__main__":
+    chosen = parse(sys.argv[1]), Scope(*map(int, sys.argv[2:]))
+    print(check(*chosen))
+    print(check(*chosen, verdict=True))
