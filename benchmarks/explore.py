@@ -1,62 +1,162 @@
-"""What exploration costs: `python benchmarks/explore.py [SCOPE…]`. Each figure is a whole process, side by side.
+"""What exploration costs, side by side: `python benchmarks/explore.py [--limit SECONDS] [--scopes N] [--json FILE]`.
 
-For each scope and policy: the tables of `successors` (stopping at violations, as `stranded prove` does), every state
-beyond violations with the tables, and every state with the real step alone (`--naive`, slow). Raw states are counted
-by the last only, and never quoted as the speed of another.
+Whole processes, one after the other: `stranded prove`; SPIN on the hand-written model of `benchmarks/spin`, compile
+included, at `-O0` and `-O2`, plain and with the siblings' symmetry written by hand; a naive breadth-first search over
+`enabled` and `step`; `minicheck`, where it is installed. States are those that were visited by each. SPIN and the
+naive search look beyond violations, `stranded prove` does not: take the rows of a clean policy for speed.
 """
 
 import argparse
 import json
-import subprocess
 import sys
-import time
+from pathlib import Path
 
-WAYS = {
-    "prove": "from state_machines.prove import prove; r = prove(p, s); n, t = r.states, r.transitions",
-    "all": (
-        "from state_machines.explore import explore_system as e; "
-        "g = e(p, s).graph; n, t = len(g.states), len(g.targets)"
-    ),
-    "naive": (
-        "from state_machines.explore import explore_system as e; from state_machines.reduce import NONE; "
-        "g = e(p, s, NONE).graph; n, t = len(g.states), len(g.targets)"
-    ),
-}
-CODE = """
-import json
-from protocol import policy, scope
-from state_machines.resources import memory
-p, s = policy.parse({policy!r}), scope.parse({scope!r})
-{way}
-print(json.dumps([n, t, memory(peak=True)]))
-"""
+from protocol import properties
+from protocol.policy import named
+from protocol.scope import Scope
+from protocol.state import initial
+from protocol.system import enabled, step
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "spin"))
+import model
+
+SCOPES = (
+    Scope(1, 2, 2, 1, 1, 1),
+    Scope(2, 2, 2, 1, 0, 0),
+    Scope(2, 1, 2, 1, 1, 1),
+    Scope(1, 3, 2, 1, 1, 0),
+    Scope(2, 2, 2, 1, 1, 0),
+    Scope(1, 3, 2, 1, 1, 1),
+)
+POLICIES = ("sibling", "prompt_group_repaired")
 
 
-def measure(policy, scope, way):
-    began = time.perf_counter()
-    code = CODE.format(policy=policy, scope=scope, way=WAYS[way])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return time.perf_counter() - began, *json.loads(done.stdout)
+def naive(policy, scope):
+    """Count everything one by one, and decide AG EF ready backwards."""
+    from state_machines.explore import explore_model, traps
+
+    graph = explore_model(initial(policy, scope), enabled, step)
+    found = traps(graph, properties.ready, properties.rescues)
+    return {"states": len(graph.states), "transitions": len(graph.targets), "clean": not found}
+
+
+def with_minicheck(policy, scope):
+    """The same question to minicheck."""
+    import minicheck
+
+    checked = minicheck.check_liveness(
+        minicheck.Protocol(
+            name="handover",
+            candidate=False,
+            fields=("system",),
+            initial=(initial(policy, scope),),
+            transitions=lambda s: [(event.name, (step(s[0], event),)) for event in enabled(s[0])],
+            invariants={},
+            goal=lambda d: properties.ready(d["system"]),
+        )
+    )
+    return {"states": checked.get("reachable_states", 0), "clean": checked["holds"]}
+
+
+ALONE = {"naive": naive, "minicheck": with_minicheck}
+
+
+def row(tool, states, transitions, seconds, memory, clean):
+    return {
+        "tool": tool,
+        "states": states,
+        "transitions": transitions,
+        "seconds": seconds,
+        "memory": memory,
+        "rate": states / seconds,
+        "clean": clean,
+    }
+
+
+def ours(name, scope, limit):
+    sizes = [x for key, size in scope.sizes().items() for x in (f"--{key.replace('_', '-')}", str(size))]
+    done = model.measure([sys.executable, "-m", "state_machines", "prove", name, *sizes, "--json"], limit=limit)
+    if done.code not in (0, 1):
+        return {"tool": "stranded prove", "failed": done.output[-200:] or "too long"}
+    (proof,) = json.loads(done.output)["proofs"]
+    states = proof["states"]["reduced"] if isinstance(proof["states"], dict) else proof["states"]
+    return row("stranded prove", states, proof["transitions"], done.seconds, done.memory, done.code == 0)
+
+
+def spin(name, scope, limit, level, symmetry, partial_order=False):
+    tool = f"spin{' +por' if partial_order else ''}{' +symmetry' if symmetry else ''} {level}"
+    try:
+        done = model.check(
+            named(name),
+            scope,
+            verdict=True,
+            symmetry=symmetry,
+            level=level,
+            limit=limit,
+            partial_order=partial_order,
+        )
+    except (TimeoutError, RuntimeError) as error:
+        return {"tool": tool, "failed": str(error)[-200:]}
+    found = row(tool, done.states, done.transitions, done.seconds, done.memory, not done.errors)
+    return found | {"compiling": done.compiling}
+
+
+def alone(tool, name, scope, limit):
+    sizes = [str(size) for size in list(scope.sizes().values())[:6]]
+    done = model.measure([sys.executable, __file__, "--alone", tool, name, *sizes], limit=limit)
+    if done.code:
+        return {"tool": tool, "failed": done.output.strip().splitlines()[-1][-200:] if done.output else "too long"}
+    found = json.loads(done.output)
+    return row(tool, found["states"], found.get("transitions", 0), done.seconds, done.memory, found["clean"])
+
+
+def show(found):
+    if "failed" in found:
+        return f"| {found['tool']} | - | - | {found['failed']} | - | - | - |"
+    verdict = "clean" if found["clean"] else "stranded"
+    return (
+        f"| {found['tool']} | {found['states']:,} | {found['transitions']:,} | {found['seconds']:.2f} | "
+        f"{found['rate']:,.0f} | {found['memory']:.0f} | {verdict} |"
+    )
+
+
+def runs(name, scope, limit):
+    """Every tool on one policy and scope, one after the other."""
+    yield ours(name, scope, limit)
+    for symmetry in (False, True):
+        for level in ("-O0", "-O2"):
+            yield spin(name, scope, limit, level, symmetry)
+    yield spin(name, scope, limit, "-O2", False, True)
+    for tool in ALONE:
+        yield alone(tool, name, scope, limit)
+
+
+HEAD = """| tool | states visited | transitions | seconds | states/s | MiB | verdict |
+|---|---|---|---|---|---|---|"""
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scopes", nargs="*", default=["groups=1,siblings=2", "groups=2,siblings=2,lost_replies=0"])
-    parser.add_argument("--policy", action="append", default=None)
-    parser.add_argument("--naive", action="store_true")
-    given = parser.parse_args()
-    print(
-        f"{'policy':28} {'scope':40} {'way':6} {'states':>10} {'transitions':>12} {'s':>7} {'tr/s':>10} {'B/state':>8}"
-    )
-    for scope in given.scopes:
-        for policy in given.policy or ["sibling", "prompt_group", "prompt_group_ack_on_arrival"]:
-            for way in WAYS if given.naive else ("prove", "all"):
-                seconds, states, transitions, peak = measure(policy, scope, way)
-                print(
-                    f"{policy:28} {scope:40} {way:6} {states:10,} {transitions:12,} {seconds:7.2f} "
-                    f"{transitions / seconds:10,.0f} {peak / states:8,.0f}",
-                    flush=True,
-                )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--limit", type=float, default=120, help="seconds for one process")
+    options.add_argument("--scopes", type=int, default=len(SCOPES), help="only the first so many scopes")
+    options.add_argument("--policy", action="append", choices=POLICIES)
+    options.add_argument("--json", type=Path)
+    options.add_argument("--alone", nargs="+", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.alone:
+        tool, name, *sizes = given.alone
+        print(json.dumps(ALONE[tool](named(name), Scope(*map(int, sizes)))))
+        return
+    everything = []
+    for scope in SCOPES[: given.scopes]:
+        for name in given.policy or POLICIES:
+            sizes = ", ".join(f"{key}={size}" for key, size in list(scope.sizes().items())[:6])
+            print(f"\n{name}, {sizes}\n\n{HEAD}")
+            for found in runs(name, scope, given.limit):
+                everything.append({"policy": name, "scope": scope.sizes(), **found})
+                print(show(found), flush=True)
+                if given.json:
+                    given.json.write_text(json.dumps(everything, indent=1) + "\n")
 
 
 if __name__ == "__main__":

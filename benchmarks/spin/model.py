@@ -111,7 +111,9 @@ def check(
         made = measure(["spin", *defines(policy, scope), *extra, "-o2", "-a", str(HERE / "handover.pml")], work)
         if made.code or "rror" in made.output:
             raise RuntimeError(made.output)
-        built = measure(["gcc", *build, "-o", "pan", "pan.c"], work)
+        built = measure(["gcc", *build, "-o", "pan", "pan.c"], work, limit)
+        if built.code < 0:
+            raise TimeoutError(f"gcc did not finish in {limit:.0f} s")
         if built.code:
             raise RuntimeError(built.output)
         ran = measure(["./pan", "-E", "-c1" if first else "-c0", "-m1000000", "-w24"], work, limit)
