@@ -241,7 +241,7 @@ class History:
             if after.snapshot.answer is not None:
                 self.wait(self.prepare.arrived, MOMENT)
         if not all(line.arrived.is_set() for line in self.runs.values()):
-            self.run(_turns(8))  # take what else has come
+            self.run(turns(8))  # take what else has come
 
     def wait(self, happening: asyncio.Event, seconds: float) -> None:
         if not happening.is_set():
@@ -252,6 +252,7 @@ class History:
         """Close the connection of a call. An answer that had come is let go."""
         line.lost = True
         if line.task is not None and not line.task.done():
+            self.wait(line.sent, self.puppet.settle)  # a connection that is still being made would be left open
             line.task.cancel()
             self.run(asyncio.wait({line.task}))
         line.arrived.set()
@@ -296,6 +297,6 @@ def word_of(answer: Answer) -> str:
     return answer.lost.value if answer.lost is not None else reply_word(answer.status, answer.code, answer.body)
 
 
-async def _turns(count: int) -> None:
+async def turns(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from protocol.state import System, initial
 from state_machines.targets.base import Observation, TargetError, observation_of, words
 from state_machines.targets.calls import calls_of
 from state_machines.targets.client import CAPABILITIES, CHECKPOINT, GymClient
-from state_machines.targets.history import History, Puppet, Word
+from state_machines.targets.history import History, Puppet, Word, turns
 from state_machines.targets.process import ReferenceGym
 from state_machines.targets.status import Listed, Report, Unreadable, optional_word, read_report
 
@@ -145,6 +145,7 @@ class HttpTarget:
             if self._history is not None:
                 self._history.let_go()
             self._loop.run_until_complete(self._client.aclose())
+            self._loop.run_until_complete(turns(3))  # connections close in the turn after
             self._loop.close()
             self._client.close()
         finally:
