@@ -1,5 +1,5 @@
 /*
- * The hand-over between the trainer and Gym, written by hand from gym.md and trainer.md for SPIN.
+ * The hand-over between the trainer and Gym, written by hand for SPIN, rule for rule after protocol/.
  *
  * One state here is one state of protocol.step: same events, same fields, no reduction. In scopes with a snapshot at most,
  * failures and lost replies; give_up=leave, reconcile=never, guard=none, drain=once, late=ignore or acknowledge.
