@@ -1,0 +1,62 @@
+"""The smallest repairs: sets of axis changes that make a policy clean under a set of faults, none of which can go.
+
+Sets are tried by size. A set is a repair when its policy is clean and no proper subset is one; so it is not clean either
+once any one change is dropped, and the shortest history that shows it comes with it. `guard` is left out: a policy that
+refuses to start is clean whatever it does.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Final
+
+from attrs import frozen
+
+from protocol.policy import AXES, Policy, named
+from protocol.scope import Scope
+from state_machines.matrix import BASE, DOMAINS, LIMIT, Cell, canonical, decide
+from state_machines.prove import Shortest
+
+Changes = tuple[tuple[str, str], ...]
+FREE: Final = tuple(name for name in AXES if name not in ("granularity", "guard"))
+MOST: Final = 3
+
+
+@frozen
+class Repair:
+    """A smallest repair. `dropped` has, for each change, the shortest history of the policy without it."""
+
+    base: str
+    faults: str
+    changes: Changes
+    dropped: tuple[tuple[str, Shortest], ...]
+
+
+def repairs(base: str, faults: str, scope: Scope = BASE, most: int = MOST, limit: int = LIMIT) -> tuple[Repair, ...]:
+    """Return every smallest repair of the named policy `base` with at most `most` changes. Empty set: it is clean."""
+    start, cells, found = named(base), list[Cell](), list[Repair]()
+
+    def cell(changes: Changes) -> Cell:
+        policy = canonical(start.with_axes(dict(changes)))
+        known = next((x for x in cells if x.covers(policy)), None)
+        if known is None:
+            known = decide(policy, faults, scope, limit)
+            cells.append(known)
+        return known
+
+    for size in range(most + 1):
+        for changes in _sets(start, size):
+            if any(set(x.changes) <= set(changes) for x in found) or cell(changes).verdict != "clean":
+                continue
+            without = {f"{n}={v}": cell(tuple(x for x in changes if x != (n, v))) for n, v in changes}
+            shown = tuple((change, x.findings[0]) for change, x in without.items() if x.findings)
+            found.append(Repair(base, faults, changes, shown))
+    return tuple(found)
+
+
+def _sets(start: Policy, size: int) -> Iterator[Changes]:
+    """Yield the sets of `size` changes. An error at a late result is no change of its own (`matrix.canonical`)."""
+    own = start.axes()
+    single = [(n, v.value) for n in FREE for v in DOMAINS[n] if v.value not in (own[n], "raise")]
+    for chosen in combinations(single, size):
+        if len({name for name, _ in chosen}) == size:
+            yield chosen
