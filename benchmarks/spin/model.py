@@ -1,6 +1,6 @@
 """Run `handover.pml` through SPIN: `python benchmarks/spin/model.py sibling 1 2 2 1 1 1`, the bounds as in `Scope`.
 
-The model is written by hand, after the rules of `protocol`, and shares no code with it (README.md says what that shows).
+The model is written by hand after the rules of `protocol`; README.md says what agreement with it shows.
 """
 
 import os
