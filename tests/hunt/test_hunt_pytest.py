@@ -44,7 +44,7 @@ def run_pytest(tmp_path):
 def test_each_policy_is_a_test_case_of_its_own_and_workers_share_them(run_pytest):
     names = ("prompt_group", "sibling")
     policies = [word for name in names for word in ("--policy", name)]
-    code, out = run_pytest(*policies, "-n", "2", "--hypothesis-seed=5", "--stranded-examples=120", "-v")
+    code, out = run_pytest(*policies, "-n", "2", "--hypothesis-seed=5", "--stranded-examples=250", "-v")
     assert code == 0, out
     assert "stranded: policy prompt_group, sibling (known causes checked), scope groups=2" in out
     assert "profile dev, seed 5" in out
