@@ -2,9 +2,9 @@
 
 Few of the 4,608 combinations behave differently in one scope. Which do is not claimed: an exploration runs under a
 policy that notes which of its axes are read (`Watched`). Policies that agree on all axes that were read cannot be told
-apart by it, so one exploration decides them all; a `Cell` says which axes it fixes. Two things that reading alone does not
-show are folded before, and tested: an error at a late result is the late result ignored, and a guard against prompt_group
-means nothing in sibling mode (`canonical`).
+apart by it, so one exploration decides them all; a `Cell` says which axes it fixes. Two things that reading alone does
+not show are folded before (`canonical`), and tested: an error at a late result is the late result ignored, and a guard
+against prompt_group means nothing in sibling mode.
 """
 
 import itertools
@@ -39,7 +39,7 @@ WORST: Final = ("unsafe", "stranded", "blocked", "closed")
 LIMIT: Final = 300_000
 SPLIT: Final = ("granularity", "reconcile")  # read in every exploration, so jobs that differ there share nothing
 NAMES: Final = frozenset(AXES)
-DOMAINS: Final[dict[str, list[Any]]] = {name: [*type(getattr(Policy(), name))] for name in AXES}
+DOMAINS: Final[dict[str, list[Any]]] = {name: list(type(getattr(Policy(), name)).__members__.values()) for name in AXES}
 
 
 class Watched(Policy):

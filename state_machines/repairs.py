@@ -1,8 +1,8 @@
 """The smallest repairs: sets of axis changes that make a policy clean under a set of faults, none of which can go.
 
-Sets are tried by size. A set is a repair when its policy is clean and no proper subset is one; so it is not clean either
+Sets are tried by size. A set is a repair when its policy is clean and no proper subset is one; so it is not clean
 once any one change is dropped, and the shortest history that shows it comes with it. `guard` is left out: a policy that
-refuses to start is clean whatever it does.
+refuses to start repairs nothing.
 """
 
 from collections.abc import Iterator
