@@ -16,7 +16,7 @@ from pathlib import Path
 
 from protocol.policy import NAMED
 from protocol.scope import parse
-from state_machines.hunt import hunt
+from state_machines.hunt import DEFAULT, hunt
 
 SCOPE = parse("groups=1,siblings=2")
 
@@ -42,15 +42,20 @@ def soak(name, hunts, seconds, examples):
         causes[tuple(sorted(str(verdict) for verdict in result.verdicts))] += 1
         unknown += result.unknown
         count += 1
-        if count == 20:
+        if count == min(20, max(2, hunts // 10)):
             settled = resources()
     after = resources()
+    short = settled is None
     settled = settled or after
     lines = [f"{name}: {count} hunts in {time.monotonic() - began:.0f} s, {unknown} unknown"]
     lines += [f"  {number:6} times {', '.join(found) or 'clean'}" for found, number in causes.most_common()]
     words = ("MiB", "files", "threads", "children")
     lines.append("  " + ", ".join(f"{w} {a:.0f} -> {b:.0f}" for w, a, b in zip(words, settled, after, strict=True)))
-    problems = ["unknown"] * bool(unknown) + ["not always the same causes"] * (len(causes) > 1)
+    problems = (
+        ["too few hunts to say anything"] * short
+        + ["unknown"] * bool(unknown)
+        + ["not always the same causes"] * (len(causes) > 1)
+    )
     problems += ["memory grew"] * (after[0] > settled[0] * 1.2 + 20)
     problems += [f"{w} left" for w, a, b in zip(words[1:], settled[1:], after[1:], strict=True) if b > a]
     print("\n".join(lines + [f"  PROBLEM: {problem}" for problem in problems]), flush=True)
@@ -62,7 +67,7 @@ def main():
     parser.add_argument("policies", nargs="*", default=list(NAMED))
     parser.add_argument("--hunts", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="at most, for each policy")
-    parser.add_argument("--examples", type=int, default=150)
+    parser.add_argument("--examples", type=int, default=DEFAULT)
     options = parser.parse_args()
     results = [soak(name, options.hunts, options.seconds, options.examples) for name in options.policies]
     sys.exit(0 if all(results) else 1)
