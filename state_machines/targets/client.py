@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+import anyio
 import httpx
 from attrs import asdict, evolve, frozen
 
@@ -127,7 +128,8 @@ class GymClient:
 
         async def call() -> None:
             try:
-                await self._open.send(request, follow_redirects=False)
+                with anyio.CancelScope() as line.scope:
+                    await self._open.send(request, follow_redirects=False)
             except httpx.TransportError:
                 line.lost = True
             finally:

@@ -253,8 +253,7 @@ class History:
         line.lost = True
         if line.task is not None and not line.task.done():
             self.wait(line.sent, self.puppet.settle)  # a connection that is still being made would be left open
-            line.task.cancel()
-            self.run(asyncio.wait({line.task}))
+            self.run(_ended(line, line.task))
         line.arrived.set()
 
     def let_go(self) -> None:
@@ -295,6 +294,12 @@ class History:
 
 def word_of(answer: Answer) -> str:
     return answer.lost.value if answer.lost is not None else reply_word(answer.status, answer.code, answer.body)
+
+
+async def _ended(line: Line, task: asyncio.Task[None]) -> None:
+    if line.scope is not None:
+        line.scope.cancel()
+    await asyncio.wait({task})
 
 
 async def turns(count: int) -> None:

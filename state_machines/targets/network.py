@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
+import anyio
 import httpcore
 import httpx
 
@@ -132,6 +133,8 @@ class Line:
         self.arrived = asyncio.Event()
         self.response: httpx.Response | None = None
         self.lost = False
+        # httpx shields the closing of a connection from this scope, and from no other kind of cancellation
+        self.scope: anyio.CancelScope | None = None
         self.task: asyncio.Task[None] | None = None
         self._gate: asyncio.Future[bool] | None = None
 
