@@ -92,14 +92,15 @@ def commits_in_time(event: Event) -> bool:
 def culprits(system: System) -> tuple[Attempt, ...]:
     """Return what keeps a stranded Gym from ready: the un-ACKed results that nobody owes or waits for.
 
-    When there are none: the given-up runs that nobody owes, else the un-ACKed results that are still waited for, else
-    every run.
+    When there are none: the given-up runs that nobody owes, else the runs of a group whose failure is on its way, else
+    the un-ACKed results that are still waited for, else every run.
     """
     owed = {receipt.attempt for receipt in system.trainer.outbox}
     retained = [a for a, e in system.gym.executions if e.state is State.COMPLETED and a not in owed]
     lost = [a for a in retained if not _comes(system, a)]
     given_up = [a for a, _ in system.gym.executions if _given_up(system, a) and a not in owed]
-    return tuple(lost or given_up or retained or [a for a, _ in system.gym.executions])
+    doomed = [a for a, _ in system.gym.executions if a not in owed and _doomed(system, a)]
+    return tuple(lost or given_up or doomed or retained or [a for a, _ in system.gym.executions])
 
 
 def cause(system: System) -> Cause:
@@ -167,6 +168,17 @@ def _why(system: System, attempt: Attempt) -> Cause:
 def _given_up(system: System, attempt: Attempt) -> bool:
     entry = system.trainer.entry(attempt)
     return entry is None or entry.status in GIVEN_UP
+
+
+def _doomed(system: System, attempt: Attempt) -> bool:
+    """Whether the answer that will cost the attempt's group its attempts is on its way."""
+    group = locate(attempt.rollout)[0]
+    return any(
+        m.kind not in (Kind.REQUEST, Kind.RESULT)
+        and locate(m.attempt.rollout)[0] == group
+        and _current(system, m.attempt)
+        for m in system.wire.messages
+    )
 
 
 def _unanswered(system: System) -> Cause:
