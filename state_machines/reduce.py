@@ -40,6 +40,7 @@ NONE: Final = Reductions(False, False, False, False, False)
 OVER: Final = frozenset({GroupStatus.FINALIZED, GroupStatus.DROPPED})
 GONE: Final = Cell(entry=Entry(AttemptStatus.FAILED, Seen.FAILURE))
 OWNED: Final = Cell(entry=Entry(AttemptStatus.SEALED, Seen.RESULT))
+EMPTY: Final = Cell()
 
 
 def restarts(scope: Scope) -> bool:
@@ -62,7 +63,7 @@ def local(found: Local, on: Reductions, scope: Scope) -> Local:
     """Return the group without what is over and what nothing reads."""
     if on.store:
         keep = restarts(scope)
-        siblings = tuple(Sibling(tuple(_stored(c, keep) for c in s.cells), s.published) for s in found.siblings)
+        siblings = tuple(Sibling(_trimmed([_stored(c, keep) for c in s.cells]), s.published) for s in found.siblings)
         found = Local(found.status, found.published, siblings)
     if not on.history or found.status is None:
         return found
@@ -71,6 +72,13 @@ def local(found: Local, on: Reductions, scope: Scope) -> Local:
     if done:
         return Local(GroupStatus.DROPPED, None, (Sibling((GONE,)),) * len(siblings))
     return Local(found.status, found.published, siblings)
+
+
+def _trimmed(cells: list[Cell]) -> tuple[Cell, ...]:
+    """Return the cells without those at the end of which nothing is left: no system has any."""
+    while cells and cells[-1] == EMPTY:
+        cells.pop()
+    return tuple(cells)
 
 
 def _stored(cell: Cell, keep: bool) -> Cell:
@@ -133,7 +141,7 @@ def _spent(checkpoint_id: str, current: str | None) -> bool:
 
 def closed_local(found: Local) -> Local:
     """Return the group as far as SYSTEM events can tell: one that is over everywhere is as good as none."""
-    siblings = tuple(Sibling(tuple(map(_unseen, s.cells))) for s in found.siblings)
+    siblings = tuple(Sibling(_trimmed([_unseen(c) for c in s.cells])) for s in found.siblings)
     if found.status is None:
         return Local(None, None, siblings)
     if found.status not in (GroupStatus.READY_TO_FINALIZE, *OVER):

@@ -57,6 +57,12 @@ def test_the_same_with_restarts(name, fault, size):
     assert {x.verdict: x.length for x in proof.findings} == naive(name, scope).findings()
 
 
+def test_the_same_when_what_is_on_disk_outlives_what_the_ledger_knows():
+    scope = attrs.evolve(ONE, failures=1, restarts=1)
+    proof = prove(policies.named("sibling"), scope)
+    assert {x.verdict: x.length for x in proof.findings} == naive("sibling", scope).findings()
+
+
 @pytest.mark.parametrize("off", [field.name for field in attrs.fields(type(ALL))])
 @pytest.mark.parametrize("name", ["sibling", "prompt_group", "prompt_group_ack_on_arrival"])
 def test_no_reduction_changes_a_verdict_or_a_length(name, off):
