@@ -57,7 +57,7 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-EXTRAS: Final = {"fastapi": "http", "uvicorn": "http", "httpx": "http", "ray": "ray", "redis": "redis", "numpy": "fast"}
+EXTRAS: Final = {"fastapi": "http", "uvicorn": "http", "httpx": "http", "ray": "ray", "redis": "redis"}
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -62,7 +62,9 @@ def test_retire_frees_a_finished_run_and_refuses_every_earlier_attempt():
         gym = g.finish(g.begin(g.begin(g.Gym(), A).gym, A1).gym, A, None).gym
         after = g.retire(gym, "r", A1)
         assert after.reply == g.Reply(200)
-        assert [(answer.attempt, answer.status) for answer in after.answers] == [(A1, 0)]  # A was answered when it finished
+        assert [(answer.attempt, answer.status) for answer in after.answers] == [
+            (A1, 0)
+        ]  # A was answered when it finished
         assert after.gym.executions == ()
         assert after.gym.tombstones == (A, A1)
 
