@@ -115,7 +115,7 @@ def parse(text: str, base: Scope | None = None) -> Scope:
         name, _, value = word.partition("=")
         if name not in sizes:
             raise ScopeError(f"no bound is called {name!r}; the bounds are {', '.join(sizes)}")
-        if not value.lstrip("-").isdecimal():
-            raise ScopeError(f"{word!r} is not bound=number")
+        if not (value.isascii() and value.removeprefix("-").isdecimal() and len(value) <= 6):
+            raise ScopeError(f"{word!r:.80} is not bound=number")
         sizes[name] = int(value)
     return Scope(**sizes)

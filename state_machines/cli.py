@@ -5,6 +5,7 @@ used, 3 unknown. Bad input is one sentence on standard error, never a traceback.
 """
 
 import importlib
+import io
 import sys
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ COMMANDS: Final[dict[str, str]] = {
     "hunt": "look for histories that leave Gym permanently not ready, and shrink them",
     "replay": "run a saved history again, under its own policy or another",
     "policies": "the named policies and the axes they are made of",
-    "prove": "explore every state of a scope and decide each property exactly",
+    "prove": "explore every state of a scope and decide each property but fairness exactly",
     "matrix": "all combinations of policy axes and faults, and the smallest repairs",
     "hazards": "the catalogue of known hazards: list it, or replay one",
     "compare": "one history under two or more policies, side by side",
@@ -68,6 +69,9 @@ def stranded() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command and exit. Every error that a user can cause is one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an output that lacks a glyph still gets the rest
     try:
         code = stranded.main(args=arguments, prog_name="stranded", standalone_mode=False)
     except click.exceptions.Abort:
@@ -82,8 +86,17 @@ def main(arguments: list[str] | None = None) -> Any:
     except (TraceError, PolicyError, ScopeError) as error:
         click.echo(f"stranded: {error}", err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename!s:.80}: " if error.filename else ""
+        click.echo(f"stranded: {where}{error.strerror or error}", err=True)
+        sys.exit(2)
+    except UnicodeError as error:
+        click.echo(f"stranded: a name or a URL that cannot be written: {error!s:.120}", err=True)
+        sys.exit(2)
+    except SystemExit:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # the reader of a pipe went away: nobody saw a verdict
+            sys.exit(141)
+        raise
     sys.exit(code if isinstance(code, int) else 0)
 
 

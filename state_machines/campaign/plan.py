@@ -151,7 +151,7 @@ def load(path: Path) -> Plan:
         raise PlanError(f"{path}: not a text in UTF-8, so not a plan") from None
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise PlanError(f"{path}: not TOML: {error}") from None
     try:
         plan = _plan(data, path.stem)

@@ -26,7 +26,7 @@ from state_machines.report.text import lanes, show, wrapped
 from state_machines.report.view import view
 from state_machines.targets.base import side_by_side
 from state_machines.targets.options import TargetChoice, target_options
-from state_machines.trace import Trace, TraceError, found_by, save
+from state_machines.trace import Trace, TraceError, found_by, save, write
 
 SAVED: Final = "stranded-findings"
 
@@ -67,6 +67,8 @@ def hunt(
     if no_save and directory is not None:
         raise click.UsageError("--save and --no-save exclude each other")
     check(database)
+    if directory is not None:  # before the hunt, not after it
+        write(directory / ".stranded", "").unlink()
     results: list[HuntResult] = []
     saved: list[list[Path | None]] = []
     with target.open() as opened:

@@ -52,7 +52,7 @@ def load_policy(text: str) -> Policy:
         sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # noqa: BLE001 - whatever the user's module raises is the user's to see
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's module raises is the user's to see
         raise PolicyError(f"{text} cannot be loaded: {error}") from None
     if not isinstance(found, Policy):
         raise PolicyError(f"{text} is a {type(found).__name__}, not a protocol.Policy")
@@ -89,6 +89,16 @@ def console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+class Output(Console):
+    """A console that says by its exit code that the reader of a pipe went away: nobody saw a verdict."""
+
+    def on_broken_pipe(self) -> None:
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            raise SystemExit(141) from None
+
+
 def out() -> Console:
     """Return the console for results: standard output, plain when it is not a terminal."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Output(highlight=False, soft_wrap=not sys.stdout.isatty())

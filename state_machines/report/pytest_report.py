@@ -41,7 +41,7 @@ class Outcome:
     def row(self) -> dict[str, str]:
         """Return the outcome as one row of a table of words."""
         lengths = [str(len(trace.get("events", ()))) for _, trace in self.traces]
-        expected = "any" if self.expected is None else ", ".join(self.expected) or "none"
+        expected = "none recorded" if self.expected is None else ", ".join(self.expected) or "none"
         found = ", ".join(self.found) or "none"
         unlike = self.expected is not None and set(self.expected) != set(self.found)
         return {

@@ -149,7 +149,9 @@ class GymClient:
         if status == 401:
             raise TargetError(f"{where} 401: the token is missing or not the server's")
         if status in (404, 405):
-            raise TargetError(f"{where} {status}: the server has no such route (docs/live.md lists those it needs)")
+            raise TargetError(
+                f"{where} {status}: the server has no such route, as one started without a token (docs/live.md)"
+            )
         if status == 413:
             raise TargetError(f"{where} 413: the request was too large for it")
         body = self.json(response, path) if status in (200, 409, 422) else {}

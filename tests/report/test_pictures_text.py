@@ -44,7 +44,7 @@ def test_a_failed_sibling_is_shown_beside_the_finished_one_that_it_strands():
         "RL       admit p0\n"
         "p0_g0/0  run ──────finish ●●●●●●●●●●● ◄ un-ACKed\n"
         "p0_g1/0  run ───────────────fail✗\n"
-        "p0_g2/0  run ────────────────────────\n"
+        "p0_g2/0  run ──────────────────────── ◄ too late\n"
         "Gym                                   ◄ never ready\n"
         "\n"
         "STRANDED: a sibling finished, then its group was given up: nobody owes the ACK\n"
