@@ -225,6 +225,8 @@ def _policy(text: str) -> Policy:
 
 
 def _target(text: str) -> str:
+    if "@" in text:  # and it is not repeated here
+        raise PlanError("targets: an address with a user name or a password; the token goes in an environment variable")
     if text not in (MODEL, HTTP) and not text.startswith(("http://", "https://")):
         raise PlanError(f"targets: {text!r} is neither {MODEL}, {HTTP} (a reference Gym) nor a Gym's http:// address")
     return text
@@ -260,8 +262,8 @@ def _words(value: object, key: str, *, empty: bool = False) -> tuple[str, ...]:
 
 
 def _word(value: object, key: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise PlanError(f"{key}: not a string")
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise PlanError(f"{key}: not a string of printable characters")
     return value
 
 

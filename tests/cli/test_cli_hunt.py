@@ -147,3 +147,10 @@ def test_policies_are_listed_with_axes_and_one_line_each(stranded):
     assert code == 0
     assert all(name in out for name in (*NAMED, *AXES))
     assert set(json.loads(stranded("policies", "--json")[1])["policies"]) == set(NAMED)
+
+
+def test_a_module_that_exits_is_not_a_clean_hunt(stranded, tmp_path):
+    (tmp_path / "leaving_for_test.py").write_text("import sys; sys.exit(0)\n")
+    code, _, err = stranded("hunt", "leaving_for_test:MINE")
+    assert code == 2
+    assert "cannot be loaded" in err
