@@ -33,7 +33,6 @@ DEFAULT: Final = (
     "drain_deaths",
     "refusals",
 )
-WIDE: Final = (*DEFAULT, "lost_replies", "lost_receipts")  # decided for the named policies and their repairs
 EVERY: Final = ("none", *(fault.value for fault in Fault))
 WORST: Final = ("unsafe", "stranded", "blocked", "closed")
 LIMIT: Final = 300_000
