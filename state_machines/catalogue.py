@@ -18,6 +18,7 @@ from attrs import frozen
 from protocol import policy as policies
 from protocol import scope as scopes
 from protocol.events import Event, from_json
+from protocol.findings import Cause
 from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import System, initial
@@ -419,6 +420,12 @@ def histories() -> dict[str, tuple[Event, ...]]:
     """Return the recorded history of every hazard."""
     text = files("state_machines").joinpath(DATA).read_text(encoding="utf-8")
     return {name: tuple(map(from_json, events)) for name, events in json.loads(text).items()}
+
+
+def with_cause(cause: Cause) -> tuple[Entry, ...]:
+    """Return the entries whose finding has a cause: those that a policy shows, then those that a rule holds off."""
+    fitting = [entry for entry in ENTRIES if entry.verdict.cause == cause.value]
+    return tuple(sorted(fitting, key=lambda entry: entry.held_by is not None))
 
 
 def find(entry: Entry, policy: Policy | None = None, *, cured: bool = False) -> Finding | None:

@@ -10,6 +10,7 @@ from attrs import asdict
 from rich.console import Console
 
 from protocol.identity import Receipt
+from state_machines.catalogue import with_cause
 from state_machines.commands.options import out
 from state_machines.doctor import Diagnosis, Ledger, causes, diagnose, read_ledger, sentence_of
 from state_machines.report.text import wrapped
@@ -71,7 +72,7 @@ def doctor(
 
 
 def _is_url(target: str) -> bool:
-    return target.startswith(("http://", "https://"))
+    return target.lower().startswith(("http://", "https://"))
 
 
 def _report(target: str, token_env: str) -> Report:
@@ -165,6 +166,8 @@ def print_diagnosis(to: Console, report: Report, diagnosis: Diagnosis, ledger: L
         to.print()
     for cause in fitting:
         to.print(wrapped(f"{cause.value}: {sentence_of(cause)}.", width, ""), end="")
+        for entry in with_cause(cause):
+            to.print(f"  stranded hazards {entry.id}", style="dim", markup=False)
     if ledger is None and any(hold.receipt is not None for hold in diagnosis.holds):
         to.print(wrapped("With --ledger FILE it can be said which of these results are owed.", width, "dim"), end="")
 
@@ -185,5 +188,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
             for hold in diagnosis.holds
         ],
         "causes": [cause.value for cause in causes(diagnosis)],
+        "hazards": {cause.value: [entry.id for entry in with_cause(cause)] for cause in causes(diagnosis)},
         "unowned": [asdict(receipt) for receipt in diagnosis.unowned],
     }

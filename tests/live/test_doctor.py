@@ -8,11 +8,14 @@ from attrs import asdict
 from click.testing import CliRunner
 
 from protocol.events import Admit, Boundary, Deliver, Event, Fail, Finish, NullResult, Prepare, Refuse, Snapshot
+from protocol.findings import Cause
 from protocol.identity import Attempt, model_receipt
 from protocol.policy import named
 from protocol.scope import Scope
 from protocol.system import initial, step
-from state_machines.cli import main, stranded
+from state_machines.catalogue import BY_ID, with_cause
+from state_machines.cli import main
+from state_machines.commands.group import stranded
 from state_machines.doctor import diagnose, read_ledger
 from state_machines.gym_server.service import status_json
 from state_machines.targets import follow
@@ -152,6 +155,18 @@ def test_an_unusable_document_is_exit_2(tmp_path, text, capsys):
 def test_an_unusable_ledger_is_refused(changes):
     with pytest.raises(Unreadable):
         read_ledger(LEDGER | changes)
+
+
+def test_every_cause_that_fits_comes_with_the_hazards_of_the_catalogue_that_have_it(tmp_path):
+    path = saved(tmp_path / "s.json", document(*PARTIAL))
+    _, said = run("--target", path)
+    shown = [line.split()[-1] for line in said.splitlines() if line.startswith("  stranded hazards ")]
+    assert shown == ["partial-group", "orphaned-prepare", "prepare-rolled-back", "adopt-with-used-id"]
+    assert all(BY_ID[name].verdict.cause in ("partial_group", "closed_gym") for name in shown)
+    _, told = run("--target", path, "--json")
+    assert json.loads(told)["hazards"] == {"partial_group": shown[:1], "closed_gym": shown[1:]}
+    assert all(with_cause(Cause(x)) for x in ("abandoned_result", "late_result", "lost_reply", "forgotten_result"))
+    assert all(with_cause(Cause(x)) for x in ("drain_died", "null_result", "parked_without_boundary"))
 
 
 def test_json_says_the_same(tmp_path):
