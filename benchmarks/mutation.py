@@ -12,26 +12,41 @@ Mutants run in the order of a hash of their names, so that a run cut short is a 
 """
 
 import argparse
-import contextlib
+import ast
 import difflib
-import gzip
 import hashlib
 import importlib
 import inspect
-import io
 import json
+import mmap
 import os
 import pkgutil
+import resource
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
+import textwrap
+import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TIMEOUT = 40  # seconds of CPU; the whole of the tests takes half of that
+QUICK = 0.3  # seconds of a check; what survives the quick ones meets the others afterwards
+SURVIVED = ("survived", "not run")  # not run: no check comes to the line, but for the import of its module
+MEMORY = 2 << 30  # bytes of a mutant
+TESTS = ("tests/protocol", "tests/test_gym_observations.py", "tests/faults/test_lease.py")
+AT_IMPORT = {
+    f"protocol.{x}"
+    for x in ("checkpoint.x_at_step", "system.x__live", "system.x__once", "system.x__retires", "system.x__runs")
+}
+NOTHING_FOUND = "nothing"
+ELSEWHERE = ("test_graphs", "between_processes")  # a check of another kind here; runs in a process of its own
 CONFIG = """
 [project]
 name = "mutated"
@@ -51,7 +66,7 @@ def make(work: Path) -> None:
     python = work / "venv" / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", work / "venv"], check=True)
-        packages = ["mutmut==3.8.1", "attrs", "cattrs", "click", "hypothesis", "pytest", "rich"]
+        packages = ["mutmut==3.8.1", "attrs", "cattrs", "click", "coverage", "hypothesis", "pytest", "rich"]
         subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
     for part in ("protocol", "state_machines", "tests", "docs", "mutants"):
         shutil.rmtree(work / part, ignore_errors=True)
@@ -127,132 +142,237 @@ def put(owner: object, name: str, new: object) -> None:
             readers[key] = new
 
 
-def observations(limit: int):
-    from tests import test_gym_observations as o
+class Check:
+    """A test, a recorded graph or a listed mutant: `run` raises when it fails. `lines` of the core run in it."""
 
-    with gzip.open(o.DATA, "rt", encoding="ascii") as lines:
-        records = [json.loads(line) for _, line in zip(range(limit), lines, strict=False)]
-
-    def check() -> None:
-        for record in records:
-            gym, calls = o.Gym(), {}
-            for step in record["steps"]:
-                outcome = o.perform(gym, step)
-                expected = {key: value for key, value in step.items() if key not in o.ASKED}
-                assert o.observed(step, outcome, calls) == expected
-                gym = outcome.gym
-
-    return check
+    def __init__(self, name: str, run: Callable[[], None]) -> None:
+        self.name, self.run, self.seconds, self.lines = name, run, 0.0, set()
 
 
-def graphs():
-    from tests.protocol.test_graphs import GRAPHS, fingerprint
+def graphs() -> Iterator[Check]:
+    """The recorded graphs, which here fail at their first difference."""
+    from tests.protocol.test_graphs import GRAPHS, told
 
-    def check() -> None:
-        for key, expected in sorted(GRAPHS.items(), key=lambda item: item[1]):
-            assert fingerprint(*key) == expected
+    def check(key: tuple[str, str], expected: list[int]) -> None:
+        for now, before in zip_longest(map(hash, told(*key)), expected):
+            assert now == before
 
-    return check
-
-
-def suite(*arguments: str):
-    import pytest
-
-    def check() -> None:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            assert pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]) == 0
-
-    return check
+    for key in GRAPHS:
+        yield Check(f"graph {' '.join(key)}", partial(check, key, [hash(text) for text in told(*key)]))
 
 
-def listed():
-    """The mutants of docs/mutants.md are killed by the same findings."""
+def tests(items: list) -> Iterator[Check]:
+    from _pytest.runner import runtestprotocol
+
+    def check(item: object) -> None:
+        for report in runtestprotocol(item, log=False, nextitem=None):
+            assert not report.failed, f"{item.nodeid}: {report.longreprtext}"
+
+    for item in items:
+        if not any(name in item.nodeid for name in ELSEWHERE):
+            yield Check(item.nodeid, partial(check, item))
+
+
+def listed() -> Iterator[Check]:
+    """The mutants of docs/mutants.md are killed by the same findings, and what is unsafe is said in a sentence."""
+    from protocol.safety import unsafe
+    from protocol.state import initial
+    from protocol.system import step
     from state_machines import mutants as m
 
-    known = [(x, m.kill(x)) for x in m.load().values() if x.policy is not None]
-    known = [(x, k) for x, k in known if k is not None]  # mutmut renames methods: those are not swapped here
+    def kill(mutant: m.Mutant) -> str:
+        try:
+            found = m.kill(mutant)
+        except AssertionError as error:
+            if "the core does not use" in str(error):
+                return ""  # it changes the function that is mutated
+            raise
+        if found is None:
+            return NOTHING_FOUND
+        if found.verdict.word == "unsafe":
+            with m.applied(mutant):
+                before = initial(mutant.policy, mutant.scope)
+                for event in found.events[:-1]:
+                    before = step(before, event)
+                for violation in unsafe(before, found.events[-1], step(before, found.events[-1])):
+                    assert len(violation.why) > 20
+                    assert "None" not in violation.why
+        return str(found)
 
-    def check() -> None:
-        for mutant, expected in known:
-            try:
-                found = m.kill(mutant)
-            except AssertionError as error:
-                if "the core does not use" in str(error):
-                    continue  # it changes the function that is mutated
-                raise
-            assert found is not None
-            assert str(found) == str(expected)
+    def check(mutant: m.Mutant, expected: str) -> None:
+        assert kill(mutant) in ("", expected)
 
-    return check
+    for mutant in m.load().values():
+        found = NOTHING_FOUND if mutant.policy is None else kill(mutant)
+        if found != NOTHING_FOUND:  # mutmut renames methods: those are not swapped here
+            yield Check(f"mutant {mutant.name}", partial(check, mutant, found))
+
+
+def put_again(mutant: str) -> None:
+    """Make the tables anew that were made at import by a function that is now a mutant."""
+    from protocol import checkpoint, system
+
+    os.environ["MUTANT_UNDER_TEST"] = mutant  # what mutmut's trampolines go by
+    again = runpy.run_path("protocol/checkpoint.py")
+    for name, value in list(vars(checkpoint).items()):
+        if "<locals>" in getattr(value, "__qualname__", ""):
+            put(checkpoint, name, again[name])
+    system.RULES.update(runpy.run_path("protocol/system.py")["RULES"])
+
+
+def forget() -> None:
+    """Empty the memos of the core, so that a mutant is asked anew."""
+    for module in holders():
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
+def measured(checks: list[Check]) -> list[Check]:
+    """Run every check on the core as it is: how long it takes, and which lines of which module of the core it runs."""
+    import coverage
+
+    for check in checks:
+        forget()
+        began = time.process_time()
+        check.run()
+        check.seconds = time.process_time() - began
+    cover = coverage.Coverage(include=["protocol/*"], data_file=None)
+    cover.start()
+    for number, check in enumerate(checks):
+        cover.switch_context(str(number))
+        forget()
+        check.run()
+    cover.stop()
+    data = cover.get_data()
+    for file in data.measured_files():
+        for line, numbers in data.contexts_by_lineno(file).items():
+            for number in filter(None, numbers):
+                checks[int(number)].lines.add((Path(file).stem, line))
+    return sorted(checks, key=lambda check: check.seconds)
+
+
+def changed_lines(old: Callable, new: Callable) -> set[int]:
+    """Return the lines of the statements of `old` in which `new` differs from it."""
+    texts = [textwrap.dedent(inspect.getsource(function)).splitlines()[1:] for function in (old, new)]
+    codes = difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes()
+    changed = {line for tag, i, j, *_ in codes if tag != "equal" for line in range(max(0, min(i, j - 1)), j)}
+    lines, first = set(), old.__code__.co_firstlineno
+    tree = ast.parse(textwrap.dedent(inspect.getsource(old)))
+    for line in (line + 2 for line in changed):  # counted from 1, and the first was left out
+        inner = [x for x in ast.walk(tree) if isinstance(x, ast.stmt) and x.lineno <= line <= x.end_lineno]
+        statement = max(inner, key=lambda x: (x.lineno, -x.end_lineno))
+        body = [] if isinstance(statement, ast.FunctionDef) else getattr(statement, "body", [])
+        last = max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno
+        lines |= set(range(first + statement.lineno - 1, first + last))
+    return lines
+
+
+def attempt(mutant: str, owner: object, name: str, new: Callable, checks: list[Check], at: mmap.mmap) -> str | None:
+    """Return the first check that fails under a mutant, in a fork of this process; None: all pass."""
+    at[:2] = b"\0\0"
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        try:
+            put(owner, name, new)
+            if mutant.rpartition("__mutmut_")[0] in AT_IMPORT:
+                put_again(mutant)
+            forget()
+            for number, check in enumerate(checks):
+                at[:2] = number.to_bytes(2, "big")
+                signal.setitimer(signal.ITIMER_PROF, 3 + 10 * check.seconds)
+                check.run()
+        except BaseException:  # noqa: BLE001 - whatever it is, it is a failure
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status == 0:
+        return None
+    return checks[int.from_bytes(at[:2], "big")].name
+
+
+class Loop:
+    """A pytest plugin that runs mutants in the place of tests: first with the quick checks, then with the others."""
+
+    def __init__(self, wanted: list[str], write: Callable[[str, str], None]) -> None:
+        self.wanted, self.write = wanted, write
+
+    def pytest_runtestloop(self, session: object) -> bool:
+        where = functions(holders())
+        checks = measured([*graphs(), *tests(session.items), *listed()])
+        print(f"{len(checks)} checks, {sum(check.seconds for check in checks):.0f} s", file=sys.stderr, flush=True)
+        kills: Counter[tuple[str, str]] = Counter()  # of a function, by a check
+        at = mmap.mmap(-1, 2)
+        left = self.wanted
+        for quick in (True, False):
+            tried, left = left, []
+            for mutant in tried:
+                module, _, key = mutant.rpartition(".")
+                of = f"{module}.{key.rpartition('__mutmut_')[0]}"
+                owner, name, mutants = where[of]
+                lines = {(module.partition(".")[2], x) for x in changed_lines(mutants["_mutmut_orig"], mutants[key])}
+                fitting = [c for c in checks if (c.seconds < QUICK) is quick and not lines.isdisjoint(c.lines)]
+                fitting.sort(key=lambda check: -kills[of, check.name])
+                killer = attempt(mutant, owner, name, mutants[key], fitting, at)
+                if killer is not None:
+                    kills[of, killer] += 1
+                    self.write(mutant, killer)
+                elif quick:
+                    left.append(mutant)
+                    self.write(mutant, "left")
+                else:
+                    ran = any(not lines.isdisjoint(check.lines) for check in checks)
+                    self.write(mutant, "survived" if ran else "not run")
+        return True
 
 
 def run_inside(work: Path, wanted: list[str], part: int, of: int) -> None:
+    import pytest
+
     os.chdir(work / "mutants")
     sys.path.insert(0, ".")
     os.environ.pop("MUTANT_UNDER_TEST", None)
-    modules = holders()
-    where = functions(modules)
-    for owner, name, mutants in where.values():
-        put(owner, name, mutants["_mutmut_orig"])
-    quick = "not agree and not test_every_enabled and not universe and not kind_of_event and not bounds_prune"
-    checks = {
-        "graphs": graphs(),
-        "observations": observations(60),
-        "tests": suite("tests/protocol", "tests/test_gym_observations.py", "-k", f"{quick} and not test_graphs"),
-        "mutants": listed(),
-        "sentences": suite("tests/faults/test_mutants.py", "-k", "sentence"),
-        "lease": suite("tests/faults/test_lease.py"),
-    }
-    for check in checks.values():
-        check()
-    for number, mutant in enumerate(wanted):
-        if number % of != part:
-            continue
-        module, _, key = mutant.rpartition(".")
-        owner, name, mutants = where[f"{module}.{key.rpartition('__mutmut_')[0]}"]
-        child = os.fork()
-        if child == 0:
-            signal.setitimer(signal.ITIMER_PROF, TIMEOUT)
-            put(owner, name, mutants[key])
-            variant = module == "protocol.lease"
-            for code, (kind, check) in enumerate(checks.items(), 1):
-                if variant is not (kind == "lease"):
-                    continue
-                try:
-                    check()
-                except BaseException:  # noqa: BLE001 - whatever it is, it is a failure
-                    os._exit(code)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        killed = "survived" if code == 0 else "timeout" if code < 0 else list(checks)[code - 1]
-        print(json.dumps([mutant, killed]), flush=True)
+    for owner, name, mutants in functions(holders()).values():
+        put(owner, name, mutants["_mutmut_orig"])  # before anything else is imported
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    def write(mutant: str, how: str) -> None:
+        print(json.dumps([mutant, how]), file=out, flush=True)
+
+    pytest.main(["-q", "-s", "-p", "no:cacheprovider", *TESTS], plugins=[Loop(wanted[part::of], write)])
 
 
 def run(work: Path, jobs: int, only: str) -> None:
     python = work / "venv" / "bin" / "python"
     done = work / "results.json"
     known = json.loads(done.read_text()) if done.exists() else {}
-    known = {name: how for name, how in known.items() if how not in ("timeout", only)}  # the others go on from there
-    wanted = [name for name in names(work) if name not in known and (only in ("", "survived") or only in name)]
+    known = {name: how for name, how in known.items() if how not in ("left", only)}  # the others go on from there
+    wanted = [name for name in names(work) if name not in known and (only in ("", *SURVIVED) or only in name)]
     wanted.sort(key=lambda name: hashlib.sha256(name.encode()).hexdigest())  # so that a run cut short is a fair sample
     (work / "wanted.json").write_text(json.dumps(wanted))
+
+    def told() -> None:
+        done.write_text(json.dumps(known, indent=1))
+        counts = Counter(
+            how if how in (*SURVIVED, "left") else how.partition(" ")[0].partition("::")[0] for how in known.values()
+        )
+        survivors = sum(counts[how] for how in SURVIVED)
+        print(f"{len(known)}: {survivors / max(1, len(known)):.1%} survive", dict(counts), flush=True)
 
     def worker(part: int) -> None:
         command = [python, __file__, "inside", work, "--part", str(part), "-j", str(jobs)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
+            for number, line in enumerate(process.stdout):
                 name, how = json.loads(line)
                 known[name] = how
-                if len(known) % 50 == 0:
-                    done.write_text(json.dumps(known, indent=1))
-                    print(len(known), dict(Counter(known.values())), flush=True)
+                if number % 50 == 0:
+                    told()
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(worker, range(jobs)))
-    done.write_text(json.dumps(known, indent=1))
-    counts = Counter(known.values())
-    print(len(known), dict(counts), f"{counts['survived'] / max(1, len(known)):.1%} survive")
+    told()
 
 
 def show(work: Path) -> None:
@@ -260,11 +380,11 @@ def show(work: Path) -> None:
     sys.path.insert(0, ".")
     where = functions(holders())
     results = json.loads((work / "results.json").read_text())
-    for mutant in sorted(name for name, how in results.items() if how == "survived"):
+    for mutant in sorted(name for name, how in results.items() if how in SURVIVED):
         module, _, key = mutant.rpartition(".")
         _, _, mutants = where[f"{module}.{key.rpartition('__mutmut_')[0]}"]
         old, new = (inspect.getsource(mutants[k]).splitlines()[1:] for k in ("_mutmut_orig", key))
-        print(f"# {mutant}")
+        print(f"# {mutant}: {results[mutant]}")
         print(
             "\n".join(
                 line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")

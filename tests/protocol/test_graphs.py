@@ -4,6 +4,7 @@ After a change that is meant, `python -m tests.protocol.test_graphs` prints the 
 """
 
 import hashlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -47,16 +48,16 @@ GRAPHS = {
 }
 
 
-def fingerprint(policy: str, scope: str) -> tuple[int, str]:
-    """Return the number of transitions of a scope, and a digest of each with all that is said about its states."""
-    count, seen, system = 0, hashlib.sha256(), start(policy, scope)
+def told(policy: str, scope: str) -> Iterator[str]:
+    """Yield all that is said about each transition of a scope; with the first from a state, what is refused there."""
+    system = start(policy, scope)
     universe = every_event(1, system.scope.siblings, 2)
     last = None
     for before, event, after in graph(system):
-        count += 1
+        refused = ""
         if before is not last:
             last = before
-            seen.update(str([broken(before, other) for other in universe]).encode())
+            refused = str([broken(before, other) for other in universe])
         said = (
             p.ready(after),
             p.reopened(after),
@@ -69,7 +70,15 @@ def fingerprint(policy: str, scope: str) -> tuple[int, str]:
             *map(str, p.culprits(after)),
             *(violation.why for violation in p.unsafe(before, event, after)),
         )
-        seen.update(f"{event.to_json()} {event} {after} {said}".encode())
+        yield f"{refused}{event.to_json()} {event} {after} {said}"
+
+
+def fingerprint(policy: str, scope: str) -> tuple[int, str]:
+    """Return the number of transitions of a scope, and a digest of what is said about them."""
+    count, seen = 0, hashlib.sha256()
+    for text in told(policy, scope):
+        count += 1
+        seen.update(text.encode())
     return count, seen.hexdigest()[:16]
 
 

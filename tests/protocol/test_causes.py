@@ -1,0 +1,54 @@
+"""What a finding is put down to is looked for in the group that it is about, whichever group and sibling that is."""
+
+import pytest
+
+from protocol.events import Admit, Deliver, Finalize, Flush
+from protocol.findings import Cause
+from protocol.identity import Attempt
+from protocol.properties import cause, culprits
+from protocol.runs import group_of
+from protocol.trainer import AttemptStatus, Entry, Seen
+from tests.protocol.histories import play, start
+
+GROUP_0_ENDS = "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | finish p0_g1/0 | deliver p0_g1/0 | finalize 0 | flush"
+
+
+@pytest.mark.parametrize(("fails", "runs"), [(0, 1), (1, 0)])
+def test_a_failure_on_its_way_dooms_the_runs_of_its_own_group_only(fails, runs):
+    system = play(start("prompt_group", "groups=2,failures=1"), f"admit 0 | admit 1 | fail p1_g{fails}/0")
+    assert culprits(system) == (Attempt(f"p1_g{runs}", 0),)
+    assert cause(system) is Cause.LATE_RESULT
+
+
+@pytest.mark.parametrize(("parked", "finished"), [(0, 1), (1, 0)])
+def test_a_lost_resume_strands_the_group_that_is_partly_parked(parked, finished):
+    history = f"admit 1 | finish p1_g{finished}/0 | snapshot | prepare | boundary p1_g{parked}/0 | deadline"
+    system = play(start("prompt_group", "groups=2,lost_resumes=1"), f"{GROUP_0_ENDS} | {history} | lose_request resume")
+    assert cause(system) is Cause.ROLLBACK_LOST
+
+
+def test_a_restart_gives_up_for_good_what_had_been_given_up_and_was_not_heard_of():
+    history = (
+        "admit 0 | fail p0_g0/0 | deliver p0_g0/0 | snapshot | prepare | boundary p0_g0/1 | boundary p0_g1/0"
+        " | boundary p0_g1/1 | answer | commit | publish | resume"
+    )
+    system = play(start("prompt_group", "failures=1,trainer_restarts=1"), history)
+    unheard, heard = Attempt("p0_g1", 0), Attempt("p0_g0", 0)
+    assert system.trainer.entry(unheard) == Entry(AttemptStatus.ABANDONED, Seen.NOTHING)
+    after = play(system, "restart_trainer")
+    assert after.trainer.entry(unheard) == Entry(AttemptStatus.ABANDONED, Seen.RESTARTED)
+    assert after.trainer.entry(heard) == system.trainer.entry(heard) == Entry(AttemptStatus.FAILED, Seen.FAILURE)
+
+
+def test_the_ledger_does_not_know_a_sibling_or_an_attempt_that_it_does_not_hold():
+    trainer = play(start("sibling", "groups=2"), "admit 0").trainer
+    for unknown in ("p0_g2/0", "p0_g0/1", "p1_g0/0", "p2_g0/0"):
+        rollout, _, index = unknown.partition("/")
+        assert trainer.entry(Attempt(rollout, int(index))) is None
+
+
+@pytest.mark.parametrize(
+    ("event", "group"), [(Admit(1), 1), (Finalize(2), 2), (Deliver(Attempt("p1_g0", 0)), 1), (Flush(), None)]
+)
+def test_an_event_is_about_the_group_that_it_names(event, group):
+    assert group_of(event) == group
