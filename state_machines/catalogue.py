@@ -117,6 +117,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
         "failures=1,snapshots=0",
         ("recoverable", "abandoned_result"),
         REPAIRED,
+        note="The history ends at the failure: from there on nothing can keep the group from being given up.",
     ),
     _entry(
         "lost-reply",
@@ -153,19 +154,23 @@ ENTRIES: Final[tuple[Entry, ...]] = (
         "do.",
         [(RL, 4117)],
         "sibling",
-        "siblings=1,drain_deaths=1",
+        "siblings=1,lost_acknowledges=1",
         ("unblocked", "drain_died"),
         "sibling,drain=reschedule",
+        note="The strict flush is over when the result arrives; whether the prepare is sent before or after decides "
+        "nothing.",
     ),
     _entry(
         "prepare-rolled-back",
         "A prepare ends not ready: what is parked stays parked and admission stays closed until a resume; if that "
         "never comes, Gym is stopped.",
         [(GYM, 2942)],
-        "sibling",
-        "siblings=1",
-        ("reopens", "closed_gym"),
+        "prompt_group",
+        "",
+        ("recoverable", "late_result"),
         held_by="snapshot-aborts-without-resume",
+        note="The sibling that still runs finishes, and its result waits for the parked one for ever. No policy does "
+        "this, so no cause fits; the nearest is named.",
     ),
     _entry(
         "resume-lost",
@@ -186,6 +191,8 @@ ENTRIES: Final[tuple[Entry, ...]] = (
         "siblings=1,lost_resumes=1",
         ("reopens", "rollback_lost"),
         "sibling,resume_retry=at_once",
+        note="No run is needed: a prepare fails also when its answer does not come before the deadline. With runs, see "
+        "parked-for-ever.",
     ),
     _entry(
         "commit-reply-lost",
@@ -203,9 +210,9 @@ ENTRIES: Final[tuple[Entry, ...]] = (
         "not waited for.",
         [("risingwavelabs/risingwave", 25071), ("ClickHouse/ClickHouse", 111733)],
         "sibling",
-        "siblings=1,restarts=1",
-        _unsafe("restore_comes"),
-        held_by="restart-waits-for-what-was-live",
+        "siblings=1,trainer_restarts=1",
+        _unsafe("nothing_lost"),
+        held_by="restart-waits-for-what-was-acknowledged",
     ),
     _entry(
         "stale-attempt-ack",
@@ -233,6 +240,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
         "failures=1,snapshots=0",
         ("recoverable", "late_result"),
         REPAIRED,
+        note="Whether the finish is on its way or still to come decides nothing: the result is late either way.",
     ),
     _entry(
         "double-run",
@@ -378,7 +386,8 @@ ENTRIES: Final[tuple[Entry, ...]] = (
         "attempts=1,lost_requests=1",
         ("fair", "late_result"),
         "sibling_repaired",
-        note="No request need be lost: with lost_requests in the scope requests spend time on the wire.",
+        note="No request need be lost: with lost_requests in the scope requests spend time on the wire. The 409 comes "
+        "in the fair run that follows the history.",
     ),
     _entry(
         "ready-never-comes",

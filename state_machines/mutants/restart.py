@@ -9,10 +9,10 @@ from protocol import gym as g
 from protocol import restart as r
 from protocol.events import Event
 from protocol.executions import Gym
-from protocol.identity import Attempt
+from protocol.identity import Attempt, locate
 from protocol.snapshot import SnapshotState
 from protocol.state import System
-from protocol.trainer import AttemptStatus, Entry, Published
+from protocol.trainer import AttemptStatus, Entry, Group, Published, Seen, Trainer
 from state_machines.mutants import mutant
 
 WAITING = Entry(AttemptStatus.DISPATCHED)
@@ -25,6 +25,34 @@ mutant(
     "it is waited for",
     "sibling",
     "siblings=1,restarts=1",
+)
+
+
+def _waits_for_acknowledged(fallen_back: Any) -> Any:
+    def changed(system: System) -> Trainer:
+        trainer: Trainer = fallen_back(system)
+        for attempt in [receipt.attempt for receipt in system.gym.acknowledged]:
+            if trainer.entry(attempt) == Entry(AttemptStatus.ABANDONED, Seen.RESTARTED):
+                g_, s = locate(attempt.rollout)
+                group = trainer.groups[g_]
+                assert group is not None
+                entries = (*group.siblings[s][: attempt.index], WAITING)
+                siblings = (*group.siblings[:s], entries, *group.siblings[s + 1 :])
+                groups = (*trainer.groups[:g_], Group(group.status, siblings), *trainer.groups[g_ + 1 :])
+                trainer = trainer.replace(groups=groups)
+        return trainer
+
+    return changed
+
+
+mutant(
+    "restart-waits-for-what-was-acknowledged",
+    r._fallen_back,
+    _waits_for_acknowledged,
+    "what was acknowledged after the published snapshot is run again: its seal was only in memory",
+    "it is waited for, though Gym has dropped its result",
+    "sibling",
+    "siblings=1,trainer_restarts=1",
 )
 mutant(
     "restart-reruns-the-sealed",
