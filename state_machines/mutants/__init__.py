@@ -137,6 +137,6 @@ def kill(changed: Mutant, limit: int = LIMIT) -> Finding | None:
 
 def load() -> dict[str, Mutant]:
     """Return every mutant by name."""
-    from state_machines.mutants import gym, restart, snapshot, trainer  # noqa: F401 - they register themselves
+    from state_machines.mutants import fence, gym, restart, snapshot, trainer, wire  # noqa: F401 - they register themselves
 
     return MUTANTS

@@ -1,5 +1,5 @@
 # ruff: noqa: SLF001 - a mutant replaces what the core keeps to itself
-"""Mutants of the trainer's ledger and debts, and of the wire."""
+"""Mutants of the trainer's ledger and debts."""
 
 from typing import Any
 
@@ -9,18 +9,12 @@ from protocol import debts as d
 from protocol import runs as u
 from protocol import state as s
 from protocol import trainer as t
-from protocol.events import LoseReply
 from protocol.identity import Attempt, Receipt, locate, model_receipt
 from protocol.policy import Granularity
-from protocol.scope import Fault
-from protocol.state import System
 from protocol.trainer import AttemptStatus, Entry, Group, GroupStatus, Seen, Trainer
-from protocol.wire import Kind
 from state_machines.mutants import mutant
 
 SEALED = Entry(AttemptStatus.SEALED, Seen.RESULT)
-
-# The ledger
 
 mutant(
     "trainer-seal-without-debt",
@@ -129,7 +123,7 @@ mutant(
 )
 
 
-def _current_of(trainer: Trainer, a: Attempt) -> Attempt:
+def current_of(trainer: Trainer, a: Attempt) -> Attempt:
     g, sibling = locate(a.rollout)
     group = trainer.groups[g]
     return a if group is None else Attempt(a.rollout, len(group.siblings[sibling]) - 1)
@@ -138,7 +132,7 @@ def _current_of(trainer: Trainer, a: Attempt) -> Attempt:
 mutant(
     "trainer-late-failure-fails-the-newer",
     t.attempt_fails,
-    lambda fails: lambda trainer, policy, bound, a, seen: fails(trainer, policy, bound, _current_of(trainer, a), seen),
+    lambda fails: lambda trainer, policy, bound, a, seen: fails(trainer, policy, bound, current_of(trainer, a), seen),
     "the late failure of an attempt given up changes nothing about a newer one",
     "it fails the current attempt",
     "prompt_group_repaired",
@@ -147,7 +141,7 @@ mutant(
 mutant(
     "trainer-late-result-seals-the-newer",
     t.late_result,
-    lambda late: lambda trainer, policy, a, receipt: t.owe(t.mark(trainer, _current_of(trainer, a), SEALED), receipt),
+    lambda late: lambda trainer, policy, a, receipt: t.owe(t.mark(trainer, current_of(trainer, a), SEALED), receipt),
     "the late result of an attempt given up changes nothing about a newer one",
     "it is taken for the result of the current attempt",
     "prompt_group",
@@ -329,90 +323,5 @@ mutant(
     "give_up=retire retires every attempt that is given up",
     "it retires none",
     "prompt_group,give_up=retire,retire=release",
-    "failures=1",
-)
-
-# The wire
-
-
-def _vanishes(fault: Fault) -> Any:
-    def make(lose: Any) -> Any:
-        def vanish(system: System, event: LoseReply) -> System:
-            assert event.attempt is not None
-            after: System = lose(system, event)
-            return after.replace(wire=after.wire.take(event.attempt))
-
-        return vanish
-
-    return make
-
-
-mutant(
-    "wire-lost-reply-is-silent",
-    u.lose_run_reply,
-    _vanishes(Fault.LOST_REPLY),
-    "a lost reply is a transport error that the trainer sees",
-    "nothing arrives at all",
-    "sibling",
-    "siblings=1,lost_replies=1",
-)
-mutant(
-    "wire-lost-request-is-silent",
-    u.lose_run_request,
-    _vanishes(Fault.LOST_REQUEST),
-    "a lost request is a transport error that the trainer sees",
-    "nothing arrives at all",
-    "sibling",
-    "siblings=1,lost_requests=1",
-)
-mutant(
-    "wire-disconnect-is-silent",
-    u.disconnect,
-    _vanishes(Fault.DISCONNECT),
-    "a closed connection is a transport error that the trainer sees",
-    "nothing arrives at all",
-    "sibling",
-    "siblings=1,disconnects=1",
-)
-mutant(
-    "wire-error-is-waited-out",
-    u.deliver,
-    lambda deliver: (
-        lambda system, event: (
-            system.replace(wire=system.wire.take(event.attempt))
-            if system.wire.find(event.attempt).kind is Kind.LOST
-            else deliver(system, event)
-        )
-    ),
-    "a /run without an answer costs the attempt",
-    "it is waited for",
-    "sibling",
-    "siblings=1,disconnects=1",
-)
-mutant(
-    "wire-result-read-as-failure",
-    u._answered,
-    lambda answered: lambda system, a, kind: answered(system, a, Kind.FAILURE if kind is Kind.RESULT else kind),
-    "a 200 is a result",
-    "it is read as a failure",
-    "sibling",
-    "siblings=1",
-)
-mutant(
-    "wire-prepare-answer-vanishes",
-    s.absorb,
-    lambda absorb: lambda system, out: absorb(system, out if out.reply is not None else evolve(out, prepared=None)),
-    "the answer of a prepare that waited reaches the trainer",
-    "it is lost, and the trainer waits for its deadline",
-    "sibling",
-    "siblings=1",
-)
-mutant(
-    "wire-answer-reaches-another-attempt",
-    u._answered,
-    lambda answered: lambda system, a, kind: answered(system, _current_of(system.trainer, a), kind),
-    "an answer belongs to its attempt",
-    "it is read as the answer of the current one",
-    "prompt_group",
     "failures=1",
 )
