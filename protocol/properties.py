@@ -4,6 +4,9 @@
 can be reached. `cause` names the mechanism of a state from which `ready` cannot be reached. Safety is in `safety`.
 """
 
+from enum import IntEnum
+from typing import Final
+
 from protocol import gym as g
 from protocol.events import Deadline, Event, Owner
 from protocol.executions import NOT_READY as INCOMPLETE
@@ -19,15 +22,20 @@ from protocol.wire import Kind
 __all__ = [
     "CAUSES",
     "PROPERTIES",
+    "Blame",
     "Cause",
     "Property",
+    "Tier",
     "Violation",
+    "blame",
+    "blamed",
     "blocked_by",
     "cause",
     "closed_by",
     "commits_in_time",
     "committed",
     "culprits",
+    "obstacle",
     "preparing",
     "ready",
     "reopened",
@@ -89,43 +97,72 @@ def commits_in_time(event: Event) -> bool:
 # Causes
 
 
+class Tier(IntEnum):
+    """How directly an execution, or a debt, keeps Gym from ready or a snapshot from its commit: the lowest counts."""
+
+    BOUNDARY = 0  # of a snapshot alone: parked without a boundary
+    OUTBOX = 1  # of a snapshot alone: a debt in the outbox that Gym refuses
+    DRAIN = 2  # of a snapshot alone: a debt that nobody pays during this snapshot
+    PARTIAL = 3  # of a snapshot alone: a result that waits for its group
+    UNPAYABLE = 4  # a debt that Gym refuses, now or at the seal: a flush is all or nothing
+    LOST = 5  # an un-ACKed result that nobody owes or waits for
+    GIVEN_UP = 6  # a run that was given up, which nobody owes
+    DOOMED = 7  # a run of a group whose failure is on its way
+    RETAINED = 8  # an un-ACKed result that is still waited for
+    ANY = 9  # any other run
+    NONE = 10
+
+
+_RANKS: Final = list(Cause)
+Blame = tuple[Tier, int]
+
+
 def culprits(system: System) -> tuple[Attempt, ...]:
-    """Return what keeps a stranded Gym from ready: the un-ACKed results that nobody owes or waits for.
+    """Return what keeps a stranded Gym from ready: the executions of the lowest tier there is."""
+    tiers = [(_tier(system, attempt), attempt) for attempt, _ in system.gym.executions]
+    lowest = min(tiers, default=(Tier.NONE, None))[0]
+    return tuple(attempt for tier, attempt in tiers if tier is lowest)
 
-    When there are none: the given-up runs that nobody owes, else the runs of a group whose failure is on its way, else
-    the un-ACKed results that are still waited for, else every run.
+
+def blame(system: System) -> Blame:
+    """Return what is to blame for a stranded state: the lowest tier, and in it the first cause in the order of `Cause`.
+
+    The blame of a system is the least of the blames of its groups: exploration relies on it.
     """
-    owed = {receipt.attempt for receipt in system.trainer.outbox}
-    retained = [a for a, e in system.gym.executions if e.state is State.COMPLETED and a not in owed]
-    lost = [a for a in retained if not _comes(system, a)]
-    given_up = [a for a, _ in system.gym.executions if _given_up(system, a) and a not in owed]
-    doomed = [a for a, _ in system.gym.executions if a not in owed and _doomed(system, a)]
-    return tuple(lost or given_up or doomed or retained or [a for a, _ in system.gym.executions])
-
-
-def cause(system: System) -> Cause:
-    """Return the mechanism of a stranded state: the first, in the order of `Cause`, that fits one of its culprits."""
     if any(_unpayable(system, receipt) for receipt in (*system.trainer.outbox, *_debts_to_come(system))):
-        return Cause.UNPAYABLE_DEBT  # a flush is all or nothing, so nothing else is released either
-    found = {_why(system, attempt) for attempt in culprits(system)}
-    if not found:
-        return Cause.OTHER
-    return min(found, key=list(Cause).index)
+        return Tier.UNPAYABLE, _RANKS.index(Cause.UNPAYABLE_DEBT)
+    found = [(_tier(system, a), _RANKS.index(_why(system, a))) for a, _ in system.gym.executions]
+    return min(found, default=(Tier.NONE, _RANKS.index(Cause.OTHER)))
 
 
-def blocked_by(system: System) -> Cause:
-    """Return what keeps a blocked snapshot from its commit."""
+def obstacle(system: System) -> Blame:
+    """Return the same for a snapshot that cannot commit; least over the groups as well."""
     owed = {receipt.attempt for receipt in system.trainer.outbox}
     states = dict(system.gym.executions)
     if any(e.state is State.PARKED and e.boundary is None for e in states.values()):
-        return Cause.PARKED_WITHOUT_BOUNDARY
+        return Tier.BOUNDARY, _RANKS.index(Cause.PARKED_WITHOUT_BOUNDARY)
     if any(_unpayable(system, receipt) for receipt in system.trainer.outbox):
-        return Cause.UNPAYABLE_DEBT
+        return Tier.OUTBOX, _RANKS.index(Cause.UNPAYABLE_DEBT)
     if owed and not system.trainer.draining:
-        return Cause.DRAIN_DIED
+        return Tier.DRAIN, _RANKS.index(Cause.DRAIN_DIED)
     if any(e.state is State.COMPLETED and _current(system, a) for a, e in states.items()):
-        return Cause.PARTIAL_GROUP
-    return cause(system)
+        return Tier.PARTIAL, _RANKS.index(Cause.PARTIAL_GROUP)
+    return blame(system)
+
+
+def blamed(found: Blame) -> Cause:
+    """Return the cause of a blame."""
+    return _RANKS[found[1]]
+
+
+def cause(system: System) -> Cause:
+    """Return the mechanism of a stranded state: that of `blame`."""
+    return blamed(blame(system))
+
+
+def blocked_by(system: System) -> Cause:
+    """Return what keeps a blocked snapshot from its commit: that of `obstacle`."""
+    return blamed(obstacle(system))
 
 
 def closed_by(system: System) -> Cause:
@@ -140,6 +177,20 @@ def unsettled_by(system: System) -> Cause:
     if not reopened(system):
         return closed_by(system)
     return Cause.RUN_ENDED if system.snapshot.ended and ready(system) else cause(system)
+
+
+def _tier(system: System, attempt: Attempt) -> Tier:
+    if any(receipt.attempt == attempt for receipt in system.trainer.outbox):
+        return Tier.ANY
+    execution = system.gym.find(attempt)
+    finished = execution is not None and execution.state is State.COMPLETED
+    if finished and not _comes(system, attempt):
+        return Tier.LOST
+    if _given_up(system, attempt):
+        return Tier.GIVEN_UP
+    if _doomed(system, attempt):
+        return Tier.DOOMED
+    return Tier.RETAINED if finished else Tier.ANY
 
 
 def _why(system: System, attempt: Attempt) -> Cause:

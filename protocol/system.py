@@ -5,9 +5,10 @@ that forbids one of them (or None), and the system that follows.
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from protocol import checkpoint as c
 from protocol import debts as d
@@ -50,7 +51,7 @@ from protocol.scope import Fault
 from protocol.state import System, initial
 from protocol.wire import Call
 
-__all__ = ["RULES", "IllegalEvent", "Rule", "System", "enabled", "initial", "step"]
+__all__ = ["OF_A_GROUP", "OF_NOBODY", "RULES", "IllegalEvent", "Rule", "System", "enabled", "initial", "step"]
 
 OF_ATTEMPT = frozenset({Call.RUN, Call.RECEIPT, Call.RETIRE})
 Candidates = Callable[[System], Iterable[Any]]
@@ -154,19 +155,39 @@ RULES: Final[dict[type[Event] | tuple[type[Event], Call], Rule]] = {
 assert {k[0] if isinstance(k, tuple) else k for k in RULES} == set(EVENTS)
 
 
-def owner_of(rule: type[Event] | tuple[type[Event], Call]) -> Owner:
+RuleKey = type[Event] | tuple[type[Event], Call]
+
+
+def _of_a_group(rule: RuleKey) -> bool:
+    if isinstance(rule, tuple):
+        return rule[1] in OF_ATTEMPT
+    return not {"attempt", "group"}.isdisjoint(field.name for field in fields(rule))
+
+
+OF_A_GROUP: Final = frozenset(filter(_of_a_group, RULES))
+OF_NOBODY: Final = frozenset(RULES) - OF_A_GROUP
+
+
+def owner_of(rule: RuleKey) -> Owner:
     return (rule[0] if isinstance(rule, tuple) else rule).owner
 
 
-def enabled(system: System, owners: frozenset[Owner] = frozenset(Owner)) -> tuple[Event, ...]:
+@cache
+def _keys(owners: frozenset[Owner], kinds: frozenset[RuleKey] | None) -> tuple[RuleKey, ...]:
+    return tuple(key for key in RULES if owner_of(key) in owners and (kinds is None or key in kinds))
+
+
+def enabled(
+    system: System, owners: frozenset[Owner] = frozenset(Owner), kinds: frozenset[RuleKey] | None = None
+) -> tuple[Event, ...]:
     """Return every event that may happen in `system`, those of the system itself first, always in the same order.
 
-    `owners` limits the answer to the events of these owners.
+    `owners` limits the answer to the events of these owners, `kinds` to these rules (`OF_NOBODY`, `OF_A_GROUP`).
     """
     return tuple(
         event
-        for key, rule in RULES.items()
-        if owner_of(key) in owners and (rule.fault is None or system.budget[rule.fault.position])
+        for rule in map(RULES.__getitem__, _keys(owners, kinds))
+        if rule.fault is None or system.budget[rule.fault.position]
         for event in rule.candidates(system)
         if rule.guard(system, event) is None
     )

@@ -6,29 +6,31 @@ history. Whether a state is recoverable is decided by the probe of `recovery`, o
 """
 
 import time
-from array import array
 from collections.abc import Iterator
-from typing import Final
+from itertools import accumulate
+from typing import Final, NamedTuple
 
+import numpy as np
 from attrs import define, frozen
 
-from protocol import properties as p
 from protocol.events import Event
 from protocol.findings import Property
 from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import System, initial
 from protocol.system import enabled, step
+from state_machines.batches import Batch, Ints, Packed, Rows, TooWide, among, merged, pack
+from state_machines.closures import CHUNK, Closures
 from state_machines.explore import NOBODY, Watcher
-from state_machines.recovery import Probe, Unknown
+from state_machines.levels import Levels
+from state_machines.recovery import Unknown
 from state_machines.reduce import ALL, Reductions
 from state_machines.resources import memory
-from state_machines.successors import OWING, Code, Successors
+from state_machines.successors import Code, Successors
 from state_machines.verdict import Verdict
 
 LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS)
 DECIDED: Final = tuple(x.value for x in Property if x is not Property.FAIR)
-EVERY: Final = 1024  # states between two looks at the bounds
 
 
 @frozen
@@ -87,114 +89,84 @@ class Proof:
         return next((x.length for x in self.findings if x.verdict == verdict), None)
 
 
-class Explorer:
-    """One exploration, resumable level by level. `prove` runs it to its end."""
+class Chunk(NamedTuple):
+    """States in the order in which they were reached, the number of the state before each, and the label between."""
 
-    def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, limit: int | None = 2_000_000) -> None:
+    rows: Rows
+    parents: Ints
+    vias: Ints
+
+
+class Explorer:
+    """One exploration, level by level. `prove` runs it to its end.
+
+    A level is an array of codes. The states of a level are numbered in the order in which a breadth-first search meets
+    them; `level_ends` says where each level ends.
+    """
+
+    def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, limit: int | None = None) -> None:
         self.policy, self.scope = policy, scope
         self.successors = Successors(policy, scope, on)
-        self.probe = Probe(policy, scope, limit)
-        self.codes: list[Code] = []
-        self.ids: dict[Code, int] = {}
-        self.parents, self.vias = array("I"), array("H")
-        self.transitions, self.depth = 0, 0
+        self.batch = Batch(self.successors)
+        self.closures = Closures(policy, scope, limit)
+        self.chunks: list[Chunk] = []
+        self.states, self.transitions, self.depth = 0, 0, 0
         self.found: dict[Verdict, tuple[int, int, Code]] = {}
-        self.undecided = 0
-        self._closed_local: dict[int, int] = {}
-        self._closed_shared: dict[tuple[int, bool], int] = {}
-        self._preparing: dict[int, bool] = {}
-        self._good: dict[Code, bool] = {}
-
-    # Verdicts
-
-    def closed(self, code: Code) -> Code:
-        """Return the code of the same state for the probe."""
-        locals_, into, mine = self._closed_local, self.probe.successors, self.successors
-        groups, owing = [], False
-        for x in code[1:]:
-            known = locals_.get(x)
-            if known is None:
-                known = locals_[x] = into.intern(mine.locals[x])
-            groups.append(known)
-            owing = owing or bool(mine.facts[x] & OWING)
-        shared = self._closed_shared.get((code[0], owing))
-        if shared is None:
-            shared = self._closed_shared[code[0], owing] = into.intern_shared(mine.shared[code[0]], owing=owing)
-        return into.sort((shared, *groups))
-
-    def verdict(self, code: Code) -> Verdict | None:
-        """Return the first liveness property that does not hold in a state. Raises Unknown."""
-        closed = self.closed(code)
-        preparing = self._preparing.get(code[0])
-        if preparing is None:
-            preparing = self._preparing[code[0]] = p.preparing(self.successors.decode(code))
-        if not self.probe.reaches(closed, "ready"):
-            return Verdict(Property.RECOVERABLE.value, p.cause(self.successors.decode(code)).value)
-        if preparing and not self.probe.reaches(closed, "committed"):
-            return Verdict(Property.UNBLOCKED.value, p.blocked_by(self.successors.decode(code)).value)
-        if not self.probe.reaches(closed, "reopened"):
-            return Verdict(Property.REOPENS.value, p.closed_by(self.successors.decode(code)).value)
-        return None
-
-    # Exploration
+        self.levels = Levels(self.batch, self.closures)
 
     def run(self, bounds: Bounds = Bounds(), watch: Watcher | None = None) -> str | None:
         """Explore until nothing is left, and return None; or the reason to stop before. Raises KeyboardInterrupt."""
-        start = self.successors.encode(initial(self.policy, self.scope))
-        frontier = self._admit([(start, NOBODY, 0)])
-        while frontier:
-            following: list[tuple[Code, int, int]] = []
-            for count, (code, index) in enumerate(frontier):
-                self._expand(code, index, following)
-                if not count % EVERY:
-                    if watch is not None:
-                        watch(states=len(self.codes), transitions=self.transitions, depth=self.depth)
-                    reason = self._beyond(bounds, len(following))
-                    if reason is not None:
-                        self._admit(following)
-                        return reason
-            frontier = self._admit(following)
-            self.depth += bool(frontier)
-        if self.undecided:
-            return f"{self.undecided:,} states need more than {self.probe.limit:,} states to be decided"
+        start = np.array([self.successors.encode(initial(self.policy, self.scope))], np.int32)
+        visited = pack(start)
+        frontier, first = self._admit(Chunk(start, np.array([NOBODY]), np.array([0])))
+        while len(frontier):
+            level, seen = [], visited[:0]
+            for at in range(0, len(frontier), CHUNK):
+                if watch is not None:
+                    watch(states=self.states, transitions=self.transitions, depth=self.depth)
+                reason = self._beyond(bounds, len(seen))
+                if reason is not None:
+                    return reason
+                chunk, names = self._expand(frontier[at : at + CHUNK], first[at : at + CHUNK], visited, seen)
+                level.append(chunk)
+                seen = merged(seen, names)
+            visited = merged(visited, seen)
+            frontier, first = self._admit(Chunk(*map(np.concatenate, zip(*level, strict=True))))
+            self.depth += bool(len(frontier))
         return None
 
-    def _expand(self, code: Code, index: int, following: list[tuple[Code, int, int]]) -> None:
-        labels, ids = self.successors.labels, self.ids
-        for label, after in self.successors.of(code):
-            self.transitions += 1
-            unsafe = labels[label].unsafe
-            if unsafe is not None:
-                self.found.setdefault(Verdict(unsafe, unsafe), (index, label, after))
-            elif after not in ids:
-                ids[after] = len(self.codes)
-                self.codes.append(after)
-                self.parents.append(index)
-                self.vias.append(label)
-                following.append((after, index, label))
+    def _expand(self, rows: Rows, numbers: Ints, visited: Packed, seen: Packed) -> tuple[Chunk, Packed]:
+        """Return what is new after these states, and its names, sorted."""
+        edges = self.batch.expand(rows)
+        self.transitions += len(edges.labels)
+        broken = np.array([label.unsafe is not None for label in self.successors.labels], np.bool_)[edges.labels]
+        for label, at in zip(*np.unique(edges.labels[broken], return_index=True), strict=True):
+            unsafe = self.successors.labels[label].unsafe
+            assert unsafe is not None
+            k = np.flatnonzero(broken)[at]
+            code = tuple(edges.rows[k].tolist())
+            self.found.setdefault(Verdict(unsafe, unsafe), (int(numbers[edges.sources[k]]), int(label), code))
+        sound = np.flatnonzero(~broken)
+        names, where = np.unique(pack(edges.rows[sound]), return_index=True)
+        new = ~(among(names, visited) | among(names, seen))
+        kept = sound[np.sort(where[new])]
+        return Chunk(edges.rows[kept], numbers[edges.sources[kept]], edges.labels[kept]), names[new]
 
-    def _admit(self, reached: list[tuple[Code, int, int]]) -> list[tuple[Code, int]]:
-        """Judge the states that were reached at one depth, and return those from which to go on."""
-        kept = []
-        for code, parent, label in reached:
-            if parent == NOBODY:
-                self.ids[code] = 0
-                self.codes.append(code)
-                self.parents.append(NOBODY)
-                self.vias.append(0)
-            try:
-                verdict = self.verdict(code)
-            except Unknown:
-                self.undecided += 1
-                verdict = None
-            if verdict is None:
-                kept.append((code, self.ids[code]))
-            elif verdict not in self.found:
-                self.found[verdict] = (parent, label, code)
-        return kept
+    def _admit(self, reached: Chunk) -> tuple[Rows, Ints]:
+        """Number and judge the states of one level, and return those from which to go on, with their numbers."""
+        numbers = np.arange(self.states, self.states + len(reached.rows))
+        self.chunks.append(
+            reached._replace(parents=reached.parents.astype(np.uint32), vias=reached.vias.astype(np.uint16))
+        )
+        self.states += len(numbers)
+        broken, verdicts = self.levels.judge(reached.rows)
+        for verdict, at in verdicts.items():
+            where = int(reached.parents[at]), int(reached.vias[at]), tuple(reached.rows[at].tolist())
+            self.found.setdefault(verdict, where)
+        return reached.rows[~broken], numbers[~broken]
 
     def _beyond(self, bounds: Bounds, waiting: int) -> str | None:
-        if bounds.max_states is not None and len(self.codes) > bounds.max_states:
+        if bounds.max_states is not None and self.states + waiting > bounds.max_states:
             return f"more than {bounds.max_states:,} states"
         if bounds.max_memory is not None and memory() > bounds.max_memory << 20:
             return f"more than {bounds.max_memory:,} MiB of memory"
@@ -207,15 +179,22 @@ class Explorer:
         if parent == NOBODY:
             return ()
         route, vias = [last], [label]
-        while parent != NOBODY:
-            route.append(self.codes[parent])
-            vias.append(self.vias[parent])
-            parent = self.parents[parent]
+        for chunk, first in zip(self.chunks[::-1], self._firsts()[::-1], strict=True):
+            if parent != NOBODY and first <= parent:
+                at = parent - first
+                route.append(tuple(chunk.rows[at].tolist()))
+                vias.append(int(chunk.vias[at]))
+                parent = int(chunk.parents[at])
         system, events = initial(self.policy, self.scope), []
         for code, via in zip(route[-2::-1], vias[-2::-1], strict=True):
             event, system = self._walk(system, code, via)
             events.append(event)
         return tuple(events)
+
+    def _firsts(self) -> list[int]:
+        """Return the number of the first state of each chunk."""
+        sizes = [len(chunk.rows) for chunk in self.chunks]
+        return list(accumulate(sizes, initial=0))[:-1]
 
     def _walk(self, system: System, code: Code, label: int) -> tuple[Event, System]:
         wanted = self.successors.labels[label]
@@ -249,17 +228,19 @@ def prove(
         stopped = "interrupted"
     except MemoryError:
         stopped = "out of memory"
+    except (TooWide, Unknown) as error:
+        stopped = str(error)
     return Proof(
         policy,
         scope,
         tuple(explorer.findings()),
-        len(explorer.codes),
+        explorer.states,
         explorer.transitions,
-        sum(map(len, explorer.probe.verdicts.values())),
+        len(explorer.closures),
         explorer.depth,
         time.perf_counter() - started,
         memory(peak=True),
-        explorer.successors.real_steps + explorer.probe.successors.real_steps,
+        explorer.successors.real_steps + explorer.closures.successors.real_steps,
         stopped is None,
         stopped,
     )

@@ -10,7 +10,7 @@ the real step does to a part that the table does not foresee raises FactoringErr
 runs compares what the tables already knew, and a sample of all other states is recomputed with the real step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from attrs import frozen
@@ -22,7 +22,7 @@ from protocol.policy import Policy
 from protocol.runs import group_of
 from protocol.scope import Scope
 from protocol.state import System
-from protocol.system import enabled, step
+from protocol.system import OF_A_GROUP, OF_NOBODY, enabled, step
 from protocol.trainer import GIVEN_UP, AttemptStatus, GroupStatus
 from state_machines import reduce
 from state_machines.factor import FactoringError, Local, Parts, Shared, Sibling, join, split
@@ -31,6 +31,7 @@ from state_machines.reduce import ALL, Reductions
 K = TypeVar("K")
 T = TypeVar("T")
 Code = tuple[int, ...]
+Learned = tuple[dict[int, tuple["Move", ...]], tuple["Turn", ...]]
 SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
 EVERYBODY: Final = frozenset(Owner)
 UNFACTORED: Final = (RestartTrainer, RestartGym, RestartBoth)  # they read and write everything
@@ -81,6 +82,7 @@ class Successors:
         self.shared: list[Shared] = []
         self.locals: list[Local] = []
         self.facts: list[int] = []
+        self.absent: list[bool] = []
         self.waiting: list[bool] = []
         self.labels: list[Label] = []
         self.moves: dict[tuple[int, int, int], tuple[Move, ...]] = {}
@@ -95,6 +97,7 @@ class Successors:
         self._raw_locals: dict[Local, int] = {}
         self._label_ids: dict[Label, int] = {}
         self._siblings: dict[Sibling, int] = {}
+        self._checked: set[int] = set()  # parts whose round trip was seen: shared ones, and ~local
         self._count = 0
         self.unfactored = not closed and bool(scope.trainer_restarts or scope.gym_restarts or scope.restarts)
         self.empty = self._local(Local(None, None, (Sibling(),) * scope.siblings))
@@ -156,6 +159,7 @@ class Successors:
             known = self._local_ids[found] = len(self.locals)
             self.locals.append(found)
             self.facts.append(facts(found))
+            self.absent.append(found.status is None)
             if self.on.groups and not self.closed and found.status is None and known:
                 raise FactoringError("a group that was not admitted has left something behind: groups are not equal")
         self._raw_locals[raw] = known
@@ -222,29 +226,37 @@ class Successors:
             only = [(self.labels[x].name, s) for x, s in set(found) ^ real]
             raise FactoringError(f"tables and the real step disagree in {code}: {sorted(only)[:4]}")
 
-    def learn(self, code: Code) -> None:
-        """Run the real step on `code` and fill the tables with what each part of it shows."""
+    def learn(self, code: Code, parts: Collection[int] | None = None) -> Learned:
+        """Run the real step on `code` and fill the tables with what each part of it shows.
+
+        `parts` are the positions of groups whose moves are wanted, and 0 for the turns; None for all.
+        """
         system = self.decode(code)
-        if self._encode(system) != code:
-            raise FactoringError(f"{code} does not survive the round trip through its system")
-        moves: list[list[Move]] = [[] for _ in code[1:]]
+        if code[0] not in self._checked or not self._checked.issuperset({~x for x in code[1:]}):
+            if self._encode(system) != code:
+                raise FactoringError(f"{code} does not survive the round trip through its system")
+            self._checked.update((code[0], *[~x for x in code[1:]]))
+        parts = range(len(code)) if parts is None else parts
+        kinds = None if 0 in parts and len(parts) > 1 else OF_NOBODY if 0 in parts else OF_A_GROUP
+        moves: dict[int, list[Move]] = {i: [] for i in parts if i}
         turns: list[Turn] = []
         every = self._everybody(code)
-        for event, after in self._steps(system, enabled(system, self.owners)):
-            if isinstance(event, UNFACTORED):
-                continue
-            label, into = self._label(system, event, after), self._encode(after)
-            group = group_of(event)
-            if group is None:
+        possible = enabled(system, self.owners, kinds)
+        events = [e for e in possible if _part(e) in parts and not isinstance(e, UNFACTORED)]
+        for event, after in self._steps(system, events):
+            label, into, at = self._label(system, event, after), self._encode(after), _part(event)
+            if not at:
                 turns.append(Turn(label, into[0], self._column(event, code, into, every)))
                 continue
-            at = group + 1
             if into[1:at] != code[1:at] or into[at + 1 :] != code[at + 1 :]:
                 raise FactoringError(f"{event} has touched another group in {code}")
-            moves[group].append(Move(label, into[0], into[at]))
-        for i, found in enumerate(moves, 1):
-            self._remember(self.moves, (code[0], self._seen_by(code, i), code[i]), tuple(found))
-        self._remember(self.turns, (code[0], every), tuple(turns))
+            moves[at].append(Move(label, into[0], into[at]))
+        found = {i: tuple(x) for i, x in moves.items()}
+        for i, x in found.items():
+            self._remember(self.moves, (code[0], self._seen_by(code, i), code[i]), x)
+        if 0 in parts:
+            self._remember(self.turns, (code[0], every), tuple(turns))
+        return found, tuple(turns)
 
     def _remember(self, table: dict[K, tuple[T, ...]], key: K, found: tuple[T, ...]) -> None:
         known = table.setdefault(key, found)
@@ -303,6 +315,12 @@ class Successors:
 
     def _first(self, code: Code) -> int:
         return next((i for i, x in enumerate(code[1:], 1) if self.locals[x].status is None), 0)
+
+
+def _part(event: Event) -> int:
+    """Return the position in a code of the group that an event is about; 0 for an event of nobody's group."""
+    group = group_of(event)
+    return 0 if group is None else group + 1
 
 
 def facts(found: Local) -> int:
