@@ -184,7 +184,8 @@ class Closures:
 
 
 def _any(facts: NDArray[Any]) -> Yes:
-    return np.any(facts, axis=1)
+    found: Yes = np.any(facts, axis=1)
+    return found
 
 
 def _nothing(rows: Rows) -> Yes:

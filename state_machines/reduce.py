@@ -5,6 +5,7 @@ verdicts, the same causes. `Reductions` switches each one off; `tests/prove/test
 shortest lengths do not depend on it. None of them applies where a restart could read what it drops.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from attrs import evolve, frozen
@@ -22,7 +23,8 @@ class Reductions:
     """Which reductions are on.
 
     `siblings`, `groups`: no rule looks at an index, so permuted systems are equal. `history`: an attempt that is over
-    on both sides, with nothing in flight and nothing owed, is only a number. `store`: recorded replies that no call
+    on both sides, with nothing in flight and nothing owed, is only a number. `pool`: what was given up in a group is
+    one pool; whose attempt it was, and which, nobody asks again. `store`: recorded replies that no call
     can ask for again, checkpoint ids that no call will carry, a manifest that nothing reads, the index of a boundary.
     `tables`: successors are looked up group by group. They need `store`: a recorded reply counts what all groups hold.
     """
@@ -30,12 +32,13 @@ class Reductions:
     siblings: bool = True
     groups: bool = True
     history: bool = True
+    pool: bool = True
     store: bool = True
     tables: bool = True
 
 
 ALL: Final = Reductions()
-NONE: Final = Reductions(False, False, False, False, False)
+NONE: Final = Reductions(False, False, False, False, False, False)
 
 OVER: Final = frozenset({GroupStatus.FINALIZED, GroupStatus.DROPPED})
 GONE: Final = Cell(entry=Entry(AttemptStatus.FAILED, Seen.FAILURE))
@@ -54,9 +57,9 @@ def applicable(wanted: Reductions, scope: Scope) -> Reductions:
     A trainer that falls back may meet at Gym what its ledger has forgotten, and admits the group of the lowest number
     first: there groups are not interchangeable, and nothing of the history is over.
     """
-    history = wanted.history and not restarts(scope)
+    history, pool = wanted.history and not restarts(scope), wanted.pool and not restarts(scope)
     groups = wanted.groups and not (scope.trainer_restarts or scope.restarts)
-    return Reductions(wanted.siblings, groups, history, wanted.store, wanted.tables and wanted.store)
+    return Reductions(wanted.siblings, groups, history, pool, wanted.store, wanted.tables and wanted.store)
 
 
 def local(found: Local, on: Reductions, scope: Scope) -> Local:
@@ -100,6 +103,21 @@ def _over(cell: Cell) -> Cell:
     if cell.continuation is not None:
         return cell
     return GONE if entry.status in GIVEN_UP else OWNED
+
+
+def given_up(cell: Cell) -> bool:
+    """Return whether the ledger has given up the attempt: then nothing looks at whose it was."""
+    return cell.entry is not None and cell.entry.status in GIVEN_UP
+
+
+def pooled(found: Local, rank: Callable[[Cell], int], order: Callable[[Sibling], int] | None) -> Local:
+    """Return the group with its given-up attempts dealt out anew, in the order of `rank`, over siblings in `order`."""
+    pool = iter(sorted((c for s in found.siblings for c in s.cells if given_up(c)), key=rank))
+    bare = [Sibling(tuple([GONE if given_up(c) else c for c in s.cells]), s.published) for s in found.siblings]
+    if order is not None:
+        bare.sort(key=order)
+    dealt = [Sibling(tuple([next(pool) if c == GONE else c for c in s.cells]), s.published) for s in bare]
+    return Local(found.status, found.published, tuple(dealt))
 
 
 def shared(found: Shared, on: Reductions, scope: Scope, *, owing: bool) -> Shared:

@@ -25,7 +25,7 @@ from protocol.state import System
 from protocol.system import OF_A_GROUP, OF_NOBODY, enabled, step
 from protocol.trainer import GIVEN_UP, AttemptStatus, GroupStatus
 from state_machines import reduce
-from state_machines.factor import FactoringError, Local, Parts, Shared, Sibling, join, split
+from state_machines.factor import Cell, FactoringError, Local, Parts, Shared, Sibling, join, split
 from state_machines.reduce import ALL, Reductions
 
 K = TypeVar("K")
@@ -96,7 +96,7 @@ class Successors:
         self._raw_shared: dict[tuple[Shared, bool], int] = {}
         self._raw_locals: dict[Local, int] = {}
         self._label_ids: dict[Label, int] = {}
-        self._siblings: dict[Sibling, int] = {}
+        self._ranks: dict[Cell | Sibling, int] = {}
         self._checked: set[int] = set()  # parts whose round trip was seen: shared ones, and ~local
         self._count = 0
         self.unfactored = not closed and bool(scope.trainer_restarts or scope.gym_restarts or scope.restarts)
@@ -149,11 +149,10 @@ class Successors:
         found = reduce.local(raw, self.on, self.scope)
         if self.closed:
             found = reduce.closed_local(found)
-        if self.on.siblings and len(found.siblings) > 1:
-            ids = self._siblings
-            found = found._replace(
-                siblings=tuple(sorted(found.siblings, key=lambda s: ids.setdefault(s, len(ids)))),
-            )
+        if self.on.pool:
+            found = reduce.pooled(found, self._rank, self._rank if self.on.siblings else None)
+        elif self.on.siblings:
+            found = found._replace(siblings=tuple(sorted(found.siblings, key=self._rank)))
         known = self._local_ids.get(found)
         if known is None:
             known = self._local_ids[found] = len(self.locals)
@@ -164,6 +163,9 @@ class Successors:
                 raise FactoringError("a group that was not admitted has left something behind: groups are not equal")
         self._raw_locals[raw] = known
         return known
+
+    def _rank(self, part: Cell | Sibling) -> int:
+        return self._ranks.setdefault(part, len(self._ranks))
 
     def intern(self, found: Local) -> int:
         """Return the number of a group, reduced."""
