@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from protocol.properties import Cause, Property
-from state_machines import catalogue
 from state_machines.catalogue import BY_ID, ENTRIES, find, replayed
+from state_machines.catalogue import entry as entries
 from state_machines.commands.hazards import hazards
 from state_machines.hunt import hunt
 from state_machines.search import first_verdict
@@ -89,8 +89,8 @@ def test_the_command_replays_one(hazard):
 
 
 def test_a_hazard_whose_verdict_is_another_one_exits_1(monkeypatch):
-    other = dict(catalogue.histories(), **{"lost-reply": BY_ID["lost-reply"].events[:2]})
-    monkeypatch.setattr(catalogue, "histories", lambda: other)
+    other = dict(entries.histories(), **{"lost-reply": BY_ID["lost-reply"].events[:2]})
+    monkeypatch.setattr(entries, "histories", lambda: other)
     result = CliRunner().invoke(hazards, ["lost-reply"], standalone_mode=False)
     assert result.return_value == 1
     assert "not reproduced" in result.output
