@@ -110,12 +110,17 @@ class Scope:
 
 def parse(text: str, base: Scope | None = None) -> Scope:
     """Return the scope that `text` writes: `groups=1,siblings=3,lost_replies=0`. Raises ScopeError."""
-    sizes = (base or Scope()).sizes()
-    for word in filter(None, (part.strip() for part in text.split(","))):
+    sizes, given = (base or Scope()).sizes(), set()
+    for word in (part.strip() for part in text.split(",") if text.strip()):
         name, _, value = word.partition("=")
+        if not word:
+            raise ScopeError(f"{text!r:.80} has a comma with no bound beside it")
         if name not in sizes:
             raise ScopeError(f"no bound is called {name!r}; the bounds are {', '.join(sizes)}")
         if not (value.isascii() and value.removeprefix("-").isdecimal() and len(value) <= 6):
             raise ScopeError(f"{word!r:.80} is not bound=number")
+        if name in given:
+            raise ScopeError(f"{name} is given twice in {text!r:.80}")
+        given.add(name)
         sizes[name] = int(value)
     return Scope(**sizes)

@@ -10,7 +10,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, Final
 
@@ -26,14 +26,20 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import initial
 from protocol.system import step
+from state_machines import interrupt
 from state_machines.machine import Session, machine, steps, with_session
 from state_machines.report.onward import onward
 from state_machines.shrink import plainest, shrink
 from state_machines.targets.base import DIVERGED, Divergence, Target, TargetError, TargetStopped
 from state_machines.targets.shrinking import shrink_on
-from state_machines.verdict import Finding, Verdict
+from state_machines.verdict import Finding, Judge, Verdict
+from state_machines.walk import Walk
 from state_machines.witness import WITNESSES, expected, witnesses
 
+INTERRUPTED: Final = "interrupted"
+OUT_OF_TIME: Final = "out of time"
+UNDECIDED: Final = "unknown: a state was met whose continuations are too many to decide"
+QUICK: Final = 1_000  # states of one question, once a hunt was stopped
 DEFAULT: Final = 500  # examples of one run; what it takes to find every cause 50 times of 50: benchmarks/hunt.py
 
 
@@ -58,7 +64,8 @@ class HuntResult:
     """What a hunt found, in the order of verdicts, and what it did.
 
     `unknown`: a state was met that could not be decided, so that finding nothing says nothing. `witnesses` counts the
-    histories that saw each of `witness.WITNESSES`; `missing` are those that were expected and not seen.
+    histories that saw each of `witness.WITNESSES`; `missing` are those that were expected and not seen. `stopped` says
+    why the hunt ended before it was done, `interrupted` or `out of time`: then nothing is certified.
     """
 
     policy: Policy
@@ -72,6 +79,7 @@ class HuntResult:
     seconds: float
     witnesses: dict[str, int]
     missing: tuple[str, ...] = ()
+    stopped: str | None = None
 
     @property
     def vacuous(self) -> bool:
@@ -103,12 +111,16 @@ def hunt(
     progress: Callable[[Progress], Any] | None = None,
     derandomize: bool = False,
     certify: bool = True,
+    seconds: float | None = None,
+    partial: bool = False,
 ) -> HuntResult:
     """Return every verdict that random histories of `policy` in `scope` meet, each with its shortest history.
 
     The same `seed` finds the same; None draws one, and `derandomize` takes one from the policy and scope. `examples` is
     the budget of each run of Hypothesis. With a `target` every step runs there too, and a difference from the model is
     a finding. Raises targets.TargetError when the target stops.
+
+    After `seconds`, and with `partial` after Ctrl-C too, it returns what was found so far; not with a target.
     """
     began = time.monotonic()
     if seed is None:
@@ -116,8 +128,18 @@ def hunt(
     session = Session(machine(policy, scope).session.walk, target)
     if progress is not None:
         session.progress = lambda s: progress(Progress(s.states, s.examples, len(s.shortest)))
-    _until_nothing_new(session, seed, examples, database)
-    findings = [_finding(session, verdict, certify) for verdict in sorted(session.shortest)]
+    stopped, came = None, interrupt.count()
+    try:
+        with interrupt.after(seconds):
+            _until_nothing_new(session, seed, examples, database)
+    except BaseException as error:
+        late = seconds is not None and time.monotonic() - began >= seconds
+        noticed = isinstance(error, KeyboardInterrupt) or interrupt.count() > came
+        if target is not None or not noticed or not (late or partial):
+            raise
+        stopped = OUT_OF_TIME if late else INTERRUPTED
+        session.walk = Walk(policy, scope, Judge(QUICK))
+    findings = [_finding(session, verdict, certify and not stopped) for verdict in sorted(session.shortest)]
     wanted = expected(policy, scope)
     seen = Counter({name: session.seen[name] for name in WITNESSES})
     for finding in findings:
@@ -134,7 +156,21 @@ def hunt(
         time.monotonic() - began,
         dict(seen),
         tuple(name for name in WITNESSES if name in wanted and not seen[name]),
+        stopped,
     )
+
+
+def doubts(result: HuntResult) -> list[str]:
+    """Return why finding nothing says nothing, a sentence each; nothing for a hunt that was stopped, which says so."""
+    if result.stopped:
+        return []
+    return [UNDECIDED] * result.unknown + ([vacuous(result.missing)] if result.missing else [])
+
+
+def vacuous(missing: Iterable[str]) -> str:
+    """Return what it means that a hunt did not see these witnesses, and what to do."""
+    never = "; ".join(f"{name} ({WITNESSES[name]})" for name in missing)
+    return f"vacuous: no history saw {never}. Finding nothing says nothing then: use more examples or a larger scope"
 
 
 def _until_nothing_new(session: Session, seed: int, examples: int, database: ExampleDatabase | None) -> None:

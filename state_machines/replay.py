@@ -1,6 +1,7 @@
 """Replaying a history: every state it goes through, and the first verdict it meets."""
 
 from collections.abc import Iterable
+from enum import Enum
 
 from attrs import frozen
 
@@ -70,3 +71,39 @@ def possible(policy: Policy, scope: Scope, events: Iterable[Event]) -> tuple[Eve
             system = step(system, event)
             kept.append(event)
     return tuple(kept)
+
+
+class Outcome(Enum):
+    """What a replay says about the verdict that its file records. The value is the exit code of `stranded replay`."""
+
+    SAME = 0
+    OTHER = 1
+    CLEAN = 4
+    IMPOSSIBLE = 5
+
+
+def outcome(run: Replay, trace: Trace, verdict: Verdict | None) -> Outcome:
+    """Return what came out of the replay of a trace, whose verdict was `verdict`, on a target perhaps."""
+    if verdict == trace.verdict:
+        return Outcome.SAME
+    if verdict is not None:
+        return Outcome.OTHER
+    return Outcome.CLEAN if len(run.events) == len(trace.events) else Outcome.IMPOSSIBLE
+
+
+def told(run: Replay, trace: Trace, verdict: Verdict | None) -> str:
+    """Return the same as a sentence."""
+    recorded = trace.verdict or "no finding"
+    match outcome(run, trace, verdict):
+        case Outcome.SAME:
+            return "reproduced: nothing is broken" if verdict is None else f"reproduced: {verdict}, {verdict.sentence}"
+        case Outcome.OTHER:
+            return f"another verdict: {verdict}; recorded is {recorded}"
+        case Outcome.CLEAN:
+            return f"clean: the whole history happens and nothing breaks; recorded is {recorded}"
+        case Outcome.IMPOSSIBLE:
+            count = len(trace.events) - len(run.events)
+            return (
+                f"cannot happen any more: {count} of {len(trace.events)} events are impossible here, "
+                f"and nothing breaks without them; recorded is {recorded}"
+            )

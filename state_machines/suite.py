@@ -16,12 +16,13 @@ from protocol.scope import Scope
 from state_machines import pytest_plugin
 from state_machines import witness as w
 from state_machines.expected import expected
-from state_machines.hunt import HuntResult, digest, hunt
+from state_machines.hunt import UNDECIDED, HuntResult, digest, doubts, hunt, vacuous
 from state_machines.machine import Session, machine, machine_name, steps, with_session
-from state_machines.replay import replay, replay_trace
+from state_machines.recovery import Unknown
+from state_machines.replay import replay, replay_trace, told
 from state_machines.report.pytest_report import Outcome, record
 from state_machines.report.text import timeline
-from state_machines.trace import Trace, found_by, to_json
+from state_machines.trace import Trace, TraceError, found_by, to_json
 from state_machines.verdict import Finding, Verdict
 
 CHOSEN = pytest_plugin.chosen()
@@ -64,9 +65,9 @@ class Hunts(unittest.TestCase):
             raise
         missing = [name for name in w.WITNESSES if name in w.expected(self.policy, self.scope) - set(session.seen)]
         if session.unknown:
-            pytest.fail("unknown: a state was met that could not be decided", pytrace=False)
+            pytest.fail(UNDECIDED, pytrace=False)
         if missing:
-            pytest.fail(f"vacuous: never seen: {', '.join(missing)}", pytrace=False)
+            pytest.fail(vacuous(missing), pytrace=False)
 
     show.is_hypothesis_test = True  # type: ignore[attr-defined]
 
@@ -85,11 +86,7 @@ def complaints(result: HuntResult, known: dict[Verdict, int]) -> list[str]:
             lines += [f"new: {verdict}", timeline(replay(result.policy, result.scope, finding.events))]
         elif length != known[verdict]:
             lines.append(f"length: {verdict} takes {length} events, known is {known[verdict]}")
-    if result.unknown:
-        lines.append("unknown: a state was met whose continuations are too many to decide")
-    if result.missing:
-        lines.append(f"vacuous: never seen: {', '.join(result.missing)}")
-    return lines
+    return lines + doubts(result)
 
 
 def outcome(result: HuntResult, known: dict[Verdict, int] | None) -> Outcome:
@@ -149,11 +146,13 @@ if CHOSEN.replays:
 
     @pytest.mark.parametrize(("path", "trace"), CHOSEN.replays, ids=[path for path, _ in CHOSEN.replays])
     def test_the_recorded_verdict_comes_out_again(path: str, trace: Trace, request: pytest.FixtureRequest) -> None:
-        run = replay_trace(trace)
+        try:
+            run = replay_trace(trace)
+        except (TraceError, Unknown) as error:
+            pytest.fail(f"{path}: {error}", pytrace=False)
         causes = tuple([run.verdict.cause] if run.verdict else [])
         recorded = tuple([trace.verdict.cause] if trace.verdict else [])
         again = Trace(run.policy, run.scope, run.events, run.verdict, trace.found_by)
         record(request.node, Outcome(spell(run.policy), recorded, causes, traces=((path, to_json(again)),)))
         if run.verdict != trace.verdict:
-            told = run.verdict or "no finding"
-            pytest.fail(f"{path}: {told}; recorded is {trace.verdict or 'no finding'}\n{timeline(run)}", pytrace=False)
+            pytest.fail(f"{path}: {told(run, trace, run.verdict)}\n{timeline(run)}", pytrace=False)

@@ -85,14 +85,24 @@ def to_json(trace: Trace) -> dict[str, Any]:
 
 
 def save(path: Path, trace: Trace) -> Path:
-    """Write the trace atomically and return `path`. Raises TraceError when it cannot be written."""
+    """Write the trace atomically, into a new folder if need be, and return `path`. Raises TraceError."""
+    make_folder(path.parent)
     return write(path, json.dumps(to_json(trace), indent=1) + "\n")
 
 
-def write(path: Path, text: str) -> Path:
-    """Write a file so that no reader ever sees half of it, and return `path`. Raises TraceError."""
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing. Raises TraceError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file so that no reader ever sees half of it, and return `path`. Its folder exists. Raises TraceError."""
+    if not path.parent.is_dir():
+        raise TraceError(f"{path} cannot be written: there is no folder {path.parent}")
+    try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = Path(name)
         try:
@@ -120,7 +130,11 @@ def load(path: Path) -> Trace:
     if len(raw) > LIMIT:
         raise TraceError(f"{path}: larger than 1 MiB, which no trace is")
     try:
-        data = json.loads(raw.decode("utf-8"), object_pairs_hook=_no_repeats)
+        data = json.loads(
+            raw.decode("utf-8-sig"), object_pairs_hook=_no_repeats
+        )  # a mark of the order of bytes is noise
+    except UnicodeDecodeError:
+        raise TraceError(f"{path}: not text in UTF-8") from None
     except (ValueError, RecursionError) as error:
         reason = "truncated or not JSON" if not isinstance(error, _Repeated) else str(error)
         raise TraceError(f"{path}: {reason}") from None
@@ -134,7 +148,7 @@ def from_data(data: object) -> Trace:
     """Return the trace that a JSON object writes. Raises TraceError."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise TraceError(f'not a trace: the key "format" is not "{FORMAT}"')
-    if data.get("version") != VERSION or isinstance(data.get("version"), bool):
+    if data.get("version") != VERSION or type(data.get("version")) is not int:
         raise TraceError(f"version {data.get('version')!r} of the format; this is a reader of version {VERSION}")
     known = {"format", "version", "policy_name", "policy", "scope", "events", "verdict", "found_by"}
     _only(data, known, "the trace")
@@ -196,7 +210,7 @@ def _verdict(data: object) -> Verdict | None:
 
 
 def _found_by(data: object) -> dict[str, str | int]:
-    if not isinstance(data, dict) or not all(isinstance(v, str | int) for v in data.values()):
+    if not isinstance(data, dict) or not all(type(v) in (str, int) for v in data.values()):
         raise TraceError("found_by is not an object of words and numbers")
     return dict(data)
 

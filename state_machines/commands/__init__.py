@@ -1,1 +1,1 @@
-"""The subcommands of `stranded`, one module each; `state_machines.cli` loads them when they are asked for."""
+"""The subcommands of `stranded`, one module each; `group` loads them when they are asked for."""

@@ -7,7 +7,6 @@ import click
 
 from state_machines.commands.options import console
 from state_machines.gym_server.defects import DEFECTS
-from state_machines.gym_server.process import CannotListen, end_with_parent, is_loopback, listen, serve, url_of
 from state_machines.gym_server.service import OPERATIONS, Service
 
 TOKEN_ENV = "STRANDED_TOKEN"  # noqa: S105 - the name of a variable
@@ -31,6 +30,9 @@ def gym(host: str, port: int, token_env: str, defect: str | None, list_defects: 
         for name, seeded in DEFECTS.items():
             click.echo(f"{name.ljust(width)}  {seeded.about}")
         return 0
+    # the server is an extra, and its help and defects need none
+    from state_machines.gym_server.process import CannotListen, end_with_parent, is_loopback, listen, serve, url_of
+
     token = os.environ.pop(token_env, None) or None
     notes = console()
     if token is None:

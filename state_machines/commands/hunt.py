@@ -11,13 +11,13 @@ from typing import Any, Final
 import click
 from rich.console import Console
 from rich.progress import Progress as Bar
-from rich.progress import SpinnerColumn, TextColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from protocol.policy import NAMED, Policy, named, spell
 from protocol.scope import Scope
 from state_machines.commands.options import POLICY, console, out, scope_options
 from state_machines.database import check, database_option, open_database, silent
-from state_machines.hunt import DEFAULT, HuntFinding, HuntResult, Progress, digest
+from state_machines.hunt import DEFAULT, INTERRUPTED, HuntFinding, HuntResult, Progress, digest, doubts
 from state_machines.hunt import hunt as hunted
 from state_machines.replay import replay
 from state_machines.report.listing import afterwards, listing, why
@@ -26,7 +26,7 @@ from state_machines.report.text import lanes, show, wrapped
 from state_machines.report.view import view
 from state_machines.targets.base import side_by_side
 from state_machines.targets.options import TargetChoice, target_options
-from state_machines.trace import Trace, TraceError, found_by, save, write
+from state_machines.trace import Trace, TraceError, found_by, make_folder, save, write
 
 SAVED: Final = "stranded-findings"
 
@@ -37,6 +37,9 @@ SAVED: Final = "stranded-findings"
 @click.option("--seed", type=click.IntRange(0, (1 << 64) - 1), metavar="N", help="hunt the same histories again")
 @click.option(
     "--examples", type=click.IntRange(1, 10_000_000), default=DEFAULT, show_default=True, help="histories of each run"
+)
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 1e6), metavar="N", help="stop each policy then, with what was found"
 )
 @click.option("--save", "directory", type=click.Path(path_type=Path), metavar="DIR", help=f"trace files [{SAVED}]")
 @click.option("--no-save", is_flag=True, help="write no trace files")
@@ -49,6 +52,7 @@ def hunt(
     scope: Scope,
     seed: int | None,
     examples: int,
+    seconds: float | None,
     directory: Path | None,
     no_save: bool,
     as_json: bool,
@@ -60,14 +64,19 @@ def hunt(
 
     POLICY is a name of `stranded policies`, axis=value pairs, or module:object. The default is prompt_group.
 
-    Exit code: 0 nothing found, 1 findings, 2 bad usage, 3 unknown: a state that could not be decided, or a hunt that
-    did not see what it must have seen to say anything.
+    Ctrl-C ends a hunt with what it has found so far.
+
+    Exit code: 0 nothing found, 1 findings, 2 bad usage, 3 unknown: a state that could not be decided, a hunt that was
+    stopped, or one that did not see what it must have seen to say anything.
     """
     policies = policies or (named("prompt_group"),)
     if no_save and directory is not None:
         raise click.UsageError("--save and --no-save exclude each other")
+    if seconds is not None and not target.is_model:
+        raise click.UsageError("--seconds is for hunts on the model")
     check(database)
     if directory is not None:  # before the hunt, not after it
+        make_folder(directory)
         write(directory / ".stranded", "").unlink()
     results: list[HuntResult] = []
     saved: list[list[Path | None]] = []
@@ -83,16 +92,20 @@ def hunt(
                         database=open_database(database, silent),
                         target=opened,
                         progress=report,
+                        seconds=seconds,
+                        partial=True,
                     )
                 )
             saved.append([] if no_save else saved_in(directory, results[-1]))
             if not as_json:
                 print_result(out(), results[-1], saved[-1], brief)
+            if results[-1].stopped == INTERRUPTED:
+                break
     if as_json:
         click.echo(json.dumps(to_json(results, saved), indent=1))
     if any(result.findings for result in results):
         return 1
-    return 3 if any(result.unknown or result.vacuous for result in results) else 0
+    return 3 if any(result.unknown or result.vacuous or result.stopped for result in results) else 0
 
 
 @contextmanager
@@ -103,8 +116,8 @@ def progress(policy: Policy) -> Iterator[Any]:
         yield None
         return
     counts = ", ".join(f"{{task.fields[{name}]:,}} {name}" for name in ("states", "examples", "findings"))
-    text = TextColumn(f"{{task.description}}: {counts}")
-    with Bar(SpinnerColumn(), text, console=messages, transient=True, refresh_per_second=5) as bar:
+    text = TextColumn(f"{{task.description}}: {counts} (Ctrl-C shows what was found)")
+    with Bar(SpinnerColumn(), text, TimeElapsedColumn(), console=messages, transient=True, refresh_per_second=5) as bar:
         task = bar.add_task(spell(policy), total=None, states=0, examples=0, findings=0)
 
         def report(at: Progress) -> None:
@@ -156,7 +169,8 @@ def to_json(results: list[HuntResult], saved: list[list[Path | None]]) -> dict[s
             )
     return {
         "findings": findings,
-        "unknown": any(result.unknown for result in results),
+        "unknown": any(result.unknown or result.stopped is not None for result in results),
+        "stopped": next((result.stopped for result in results if result.stopped), None),
         "seed": results[0].seed,
         "scope": results[0].scope.sizes(),
         "examples": sum(result.examples for result in results),
@@ -183,10 +197,11 @@ def print_result(to: Console, result: HuntResult, paths: list[Path | None], brie
         markup=False,
         soft_wrap=True,
     )
-    if result.unknown:
-        to.print("unknown: a state was met whose continuations are too many to decide", style="yellow", soft_wrap=True)
-    if result.missing:
-        to.print(f"vacuous: never seen: {', '.join(result.missing)}", style="yellow", markup=False, soft_wrap=True)
+    if result.stopped:
+        told = f"{result.stopped}: what was not found is unknown, and no history is certified to be the shortest"
+        to.print(told, style="yellow", soft_wrap=True)
+    for line in doubts(result):
+        to.print(line, style="yellow", markup=False, soft_wrap=True)
 
 
 def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: Path | None) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 KEY: Final = pytest.StashKey[list["Outcome"]]()
 FIELD: Final = "stranded_outcomes"  # of a test's report: what xdist sends to the process that reports
 FINDINGS: Final = "stranded-findings"  # the folder, beside the report, of traces that have no file yet
+UNRECORDED: Final = (
+    "none recorded: verdicts are known for the named policies in the default scope; elsewhere whatever is found fails"
+)
 COLUMNS: Final = ("policy", "expected", "found", "shortest", "examples", "seconds")
 
 
@@ -159,10 +162,11 @@ class Reporter:
 
     def _page(self, path: Path) -> None:
         from state_machines.report.html import Source, page
-        from state_machines.trace import write
+        from state_machines.trace import make_folder, write
 
         sources = [Source(name or "(not saved)", trace) for name, trace in _traces(self.outcomes)]
         rows = [outcome.row() for outcome in self.outcomes]
+        make_folder(path.parent)
         write(path, page(sources, title="stranded: findings of a pytest run", summary=rows))
         self.notes.append(f"report: {path}")
 
@@ -175,6 +179,8 @@ class Reporter:
             terminalreporter.section("stranded")
             for line in table([outcome.row() for outcome in self.outcomes]):
                 terminalreporter.line(line)
+            if any(outcome.expected is None for outcome in self.outcomes):
+                terminalreporter.line(UNRECORDED)
         for note in self.notes:
             terminalreporter.line(note, red=note.startswith("stranded:"))
 

@@ -67,7 +67,9 @@ def _traces(path: Path) -> Iterator[Trace]:
     if len(raw) > BIG:
         raise TraceError(f"larger than {BIG >> 20} MiB, which no report is")
     try:
-        data = json.loads(raw.decode("utf-8"))
+        data = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise TraceError("not text in UTF-8") from None
     except (ValueError, RecursionError):
         raise TraceError("truncated or not JSON") from None
     for item in _objects(data, 0):

@@ -6,6 +6,7 @@ a body that is not JSON or has another schema, too much, too late, or nothing. N
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -50,12 +51,17 @@ def parse_url(text: str) -> str:
         port_ok = parts.port is None or parts.port > 0
         httpx.URL(text)
     except (ValueError, httpx.InvalidURL):
-        raise TargetError("the target's URL cannot be read") from None
+        raise TargetError(f"{_told(text)} cannot be read as a URL http://HOST:PORT") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_ok:
-        raise TargetError(f"{parts.scheme or text!r:.40} is not a target: model, http, or a URL http://HOST:PORT")
+        raise TargetError(f"{_told(text)} is not a target: model, http, or a URL http://HOST:PORT")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise TargetError("the target's URL has more than scheme, host, port and path; the token goes in --token-env")
+        raise TargetError(f"{_told(text)} has more than scheme, host, port and path; the token goes in --token-env")
     return text.rstrip("/")
+
+
+def _told(text: str) -> str:
+    """Return a URL for a message: shortened, and nothing of a password, a query or a fragment."""
+    return repr(re.sub(r"//.*@|[?#].*", lambda m: "//…@" if m[0].startswith("//") else f"{m[0][0]}…", text)[:80])
 
 
 class GymClient:

@@ -212,8 +212,8 @@ class HttpTarget:
         try:
             yield
         except TargetError as error:
-            last = f"number {self._number}, {self._event}" if self._number else "none, a history was beginning"
-            raise TargetError(f"{error.message}; the last event was {last}") from None
+            last = f"the last event was number {self._number}, {self._event}"
+            raise TargetError(f"{error.message}; {last if self._number else 'no event had happened yet'}") from None
 
     # before the first history, and between two
 

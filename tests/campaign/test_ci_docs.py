@@ -8,7 +8,7 @@ import click
 import pytest
 
 from state_machines.campaign import plan as plans
-from state_machines.cli import stranded
+from state_machines.commands.group import stranded
 from state_machines.database import open_database
 
 TEXT = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()

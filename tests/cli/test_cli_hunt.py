@@ -1,17 +1,23 @@
 """`stranded hunt`, `replay` and `policies` as people use them: what is printed, what is saved, the exit codes."""
 
 import json
+import subprocess
+import sys
+from importlib.abc import MetaPathFinder
+from pathlib import Path
 
 import pytest
 
 from protocol.policy import AXES, NAMED, named
 from protocol.scope import Scope
 from state_machines.cli import main
+from state_machines.commands.group import COMMANDS
 from state_machines.machine import machine
 from state_machines.trace import load
 from state_machines.verdict import Judge
 
 SMALL = ("--groups", "1", "--siblings", "2", "--examples", "80", "--seed", "1", "--database", "none")
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 FOUND = {("recoverable", "abandoned_result"), ("recoverable", "late_result"), ("recoverable", "lost_reply")}
 
 
@@ -86,7 +92,8 @@ def test_a_hunt_that_could_not_decide_exits_with_3(stranded, monkeypatch):
 def test_a_vacuous_hunt_exits_with_3(stranded):
     code, out, _ = stranded("hunt", "sibling_repaired", *SMALL, "--examples", "1")
     assert code == 3
-    assert "vacuous: never seen:" in out
+    assert "vacuous: no history saw" in out
+    assert "use more examples or a larger scope" in out
 
 
 @pytest.mark.parametrize(
@@ -97,14 +104,20 @@ def test_a_vacuous_hunt_exits_with_3(stranded):
         (("hunt", "no_such_module:POLICY"), "no_such_module:POLICY cannot be loaded"),
         (("hunt", "--groups", "99"), "groups is 99; it is a whole number from 1 to 8"),
         (("hunt", "--failures", "-1"), "failures is -1"),
+        (("hunt", "--scope", "groups=1,failures=0,groups=2"), "groups is given twice"),
+        (("hunt", "--scope", "groups=1,,failures=0"), "has a comma with no bound beside it"),
+        (("hunt", "--target", "http://u:secret@host:x"), "'http://…@host:x' cannot be read as a URL"),
+        (("doctor", "--target", "HTTP://"), "'HTTP://' is not a target"),
+        (("report", "docs", "-o", "nowhere/page.html"), "there is no folder nowhere"),
         (("hunt", "--examples", "0"), "--examples"),
         (("hunt", "--save", "x", "--no-save"), "exclude each other"),
         (("replay", "missing.json"), "missing.json: cannot be read"),
-        (("replay",), "Missing argument 'FILE'"),
+        (("replay",), "Missing argument 'FILE"),
         (("nope",), "No such command"),
     ],
 )
-def test_bad_usage_is_one_sentence_and_exit_code_2(stranded, arguments, sentence):
+def test_bad_usage_is_one_sentence_and_exit_code_2(stranded, tmp_path, arguments, sentence):
+    (tmp_path / "docs").mkdir()
     code, out, err = stranded(*arguments)
     assert (code, out) == (2, "")
     assert sentence in " ".join(err.split())
@@ -133,13 +146,19 @@ def test_an_unnamed_policy_has_files_of_its_own(stranded, tmp_path):
     assert all(name.startswith("prompt_group-") for name in names)
 
 
-def test_a_replay_under_another_policy_exits_with_1_when_another_verdict_comes_out(stranded):
-    stranded("hunt", *SMALL, "--brief")
-    file = "stranded-findings/prompt_group-stranded-abandoned_result.json"
-    assert stranded("replay", file)[0] == 0
-    code, out, _ = stranded("replay", file, "--policy", "sibling")
-    assert code == 1
-    assert "not reproduced: nothing is broken" in " ".join(out.split())
+def test_a_replay_says_by_its_exit_code_whether_a_history_still_breaks(stranded):
+    abandoned, lost = PICTURES / "abandoned.json", PICTURES / "lost-reply.json"
+    for files, policy, code, sentence in [
+        ([lost], "sibling", 0, "reproduced: stranded: lost_reply"),
+        ([abandoned], "sibling", 4, "clean: the whole history happens and nothing breaks"),
+        ([abandoned], "prompt_group_refused", 5, "cannot happen any more: 3 of 3 events are impossible here"),
+        ([lost, abandoned], "sibling", 0, "clean: the whole history happens"),  # one of them still breaks
+        ([abandoned, lost], "prompt_group_repaired", 4, "clean: the whole history happens"),
+        ([abandoned, "none.json"], "sibling", 2, "clean: the whole history happens"),
+    ]:
+        found, out, _ = stranded("replay", *files, "--policy", policy)
+        assert (found, sentence in " ".join(out.split())) == (code, True), out
+    assert [x["outcome"] for x in json.loads(stranded("replay", lost, lost, "--json")[1])] == ["same", "same"]
 
 
 def test_policies_are_listed_with_axes_and_one_line_each(stranded):
@@ -154,3 +173,34 @@ def test_a_module_that_exits_is_not_a_clean_hunt(stranded, tmp_path):
     code, _, err = stranded("hunt", "leaving_for_test:MINE")
     assert code == 2
     assert "cannot be loaded" in err
+
+
+def test_help_needs_no_extra_and_what_needs_one_names_it(tmp_path):
+    without = """
+import sys
+sys.modules |= dict.fromkeys(("fastapi", "uvicorn", "httpx", "ray", "redis", "jinja2"))
+from state_machines.cli import main
+for name in sys.argv[1:]:
+    try:
+        main([name, "--help"])
+    except SystemExit as ended:
+        assert ended.code == 0, name
+main(["gym"])
+"""
+    run = subprocess.run([sys.executable, "-c", without, *COMMANDS], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 2
+    assert run.stdout.count("Usage: stranded") == len(COMMANDS)
+    assert run.stderr == "stranded: this needs uvicorn, which is not installed: pip install 'stranded[http]'\n"
+
+
+@pytest.mark.parametrize("module", ["state_machines.commands.group", "state_machines.commands.policies"])
+def test_an_interrupt_while_the_command_is_loaded_is_one_sentence_and_exit_code_130(stranded, monkeypatch, module):
+    class Interrupted(MetaPathFinder):
+        def find_spec(self, name, *_):
+            if name == module:
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    code, out, err = stranded("policies")
+    assert (code, out, err.strip()) == (130, "", "interrupted")

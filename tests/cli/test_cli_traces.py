@@ -28,11 +28,13 @@ def changed(**values):
 BAD = {
     "truncated": (json.dumps(to_json(TRACE))[:-20], "truncated or not JSON"),
     "empty": ("", "truncated or not JSON"),
-    "not UTF-8": (b"\xff\xfe{}", "truncated or not JSON"),
+    "not UTF-8": (b"\xff\xfe{}", "not text in UTF-8"),
     "nested": ("[" * 100_000, "truncated or not JSON"),
     "a list": ("[]", 'the key "format" is not "stranded/trace"'),
     "another format": (changed(format="other"), 'the key "format" is not "stranded/trace"'),
     "another version": (changed(version=2), "version 2 of the format; this is a reader of version 1"),
+    "a version that is no whole number": (changed(version=1.0), "version 1.0 of the format"),
+    "a truth value": (changed(found_by={"how": True}), "found_by is not an object of words and numbers"),
     "too large": (" " * (1 << 20) + "{}", "larger than 1 MiB"),
     "unknown key": (changed(extra=1), "unknown key 'extra' in the trace"),
     "a key twice": ('{"format": "stranded/trace", "format": "stranded/trace"}', "a key is given twice"),
@@ -68,6 +70,8 @@ def test_a_trace_is_read_as_it_was_written(tmp_path):
     assert load(path) == TRACE
     assert load(path).found_by["seed"] == 7
     assert [p.name for p in path.parent.iterdir()] == ["trace.json"]  # no temporary file is left
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as editors of Windows save it
+    assert load(path) == TRACE
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):

@@ -87,7 +87,7 @@ def test_a_replay_passes_when_the_recorded_verdict_comes_out_again(run_pytest, t
     code, out = run_pytest("--replay", good, "--replay", bad)
     assert code == 1
     assert "1 failed, 1 passed" in out
-    assert f"{bad}: no finding; recorded is stranded: other" in out
+    assert f"{bad}: clean: the whole history happens and nothing breaks; recorded is stranded: other" in out
 
 
 @pytest.mark.parametrize(

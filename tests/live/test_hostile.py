@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from protocol.policy import named
 from protocol.scope import Scope
-from state_machines.cli import stranded
+from state_machines.commands.group import stranded
 from state_machines.targets import TargetError
 from state_machines.targets.client import GymClient, parse_url
 from state_machines.targets.http import HttpTarget
