@@ -46,7 +46,10 @@ AT_IMPORT = {
     for x in ("checkpoint.x_at_step", "system.x__live", "system.x__once", "system.x__retires", "system.x__runs")
 }
 NOTHING_FOUND = "nothing"
-ELSEWHERE = ("test_graphs", "between_processes")  # a check of another kind here; runs in a process of its own
+ELSEWHERE = (
+    "test_every_transition_of_a_small_scope",
+    "between_processes",
+)  # a check of another kind here; runs in a process of its own
 CONFIG = """
 [project]
 name = "mutated"

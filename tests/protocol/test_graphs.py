@@ -10,6 +10,7 @@ import pytest
 
 from protocol import properties as p
 from protocol.system import broken
+from state_machines.designs import design
 from tests.protocol.histories import every_event, graph, start
 
 GRAPHS = {
@@ -45,6 +46,16 @@ GRAPHS = {
     ("prompt_group_ack_on_arrival", "restarts=1"): (1841, "0888332e71e4b023"),
     ("sibling", "siblings=1,groups=2,snapshots=0,failures=1"): (268, "99d0ec0ef1198a69"),
     ("prompt_group_refused", "snapshots=4,lost_prepares=3"): (680, "3bfcb6a1821fea6b"),
+    ("prompt_group", "groups=2,failures=1,snapshots=0,attempts=1"): (1371, "b4c861b16282b379"),
+    ("sibling", "siblings=1,groups=2,trainer_restarts=1,snapshots=0"): (1027, "e9ea16277a84a26f"),
+}
+
+LEASE = {  # the same under the design of protocol/lease.py
+    ("prompt_group,give_up=retire", "failures=1,attempts=1"): (937, "c9098c60c10d7e12"),
+    ("prompt_group,give_up=retire", "failures=1,lost_retires=1,snapshots=0"): (710, "7047bde3f19f2c9f"),
+    ("sibling", "siblings=1,lost_resumes=1,snapshots=2"): (1349, "bd28dffe8d8e6562"),
+    ("sibling", "siblings=1,groups=2,snapshots=1,attempts=1"): (780, "95047095d9b63ce3"),
+    ("sibling,resume_retry=at_once", "siblings=1,lost_resumes=1,trainer_restarts=1"): (1506, "eec7419d5d45c8ab"),
 }
 
 
@@ -87,6 +98,14 @@ def test_every_transition_of_a_small_scope_is_as_recorded(policy, scope):
     assert fingerprint(policy, scope) == GRAPHS[policy, scope]
 
 
+@pytest.mark.parametrize(("policy", "scope"), LEASE)
+def test_every_transition_under_the_lease_is_as_recorded(policy, scope):
+    with design("lease"):
+        assert fingerprint(policy, scope) == LEASE[policy, scope]
+
+
 if __name__ == "__main__":
-    for key in GRAPHS:
-        print(f"    {key}: {fingerprint(*key)},")
+    for table, name in ((GRAPHS, "acknowledge"), (LEASE, "lease")):
+        with design(name):
+            for key in table:
+                print(f"    {key}: {fingerprint(*key)},")

@@ -4,12 +4,13 @@ import pytest
 from attrs import evolve
 
 from protocol.events import Deliver, Flush, Publish, RestartGym, RestartTrainer
-from protocol.executions import RUNNING, Execution
+from protocol.executions import PARKED, RUNNING, Execution
 from protocol.findings import Property
 from protocol.identity import Attempt, model_receipt
-from protocol.safety import unsafe
+from protocol.safety import Violation, unsafe
 from protocol.trainer import AttemptStatus, Entry, Group, GroupStatus, Published, Seen
 from protocol.wire import Wire
+from state_machines.designs import design
 from tests.protocol.histories import play, start
 
 A, A1, B, B1 = (Attempt(f"p0_g{s}", n) for s in (0, 1) for n in (0, 1))
@@ -198,6 +199,15 @@ ALSO = {  # what else is broken there, of necessity
 def test_a_broken_property_is_named_with_the_sentence_that_says_why(case):
     found = [(violation.property, violation.why) for violation in unsafe(*case())]
     assert sorted(found, key=str) == sorted([BROKEN[case], *ALSO.get(case, [])], key=str)
+
+
+def test_under_the_lease_a_commit_may_leave_what_has_finished_and_nothing_else():
+    bare = gym(play(start("sibling", "siblings=1"), "admit 0"), executions=((A, Execution(PARKED)),))
+    with design("lease"):
+        assert unsafe(*committed_unacknowledged()) == ()
+        for before, state in ((committed_while_running()[0], "running"), (bare, "parked")):
+            found = unsafe(before, Flush(), gym(before, manifest="c0"))
+            assert found == (Violation(Property.CUT_CLEAN, f"Gym has committed while p0_g0/0 is {state}"),)
 
 
 def test_every_safety_property_has_a_case():

@@ -178,6 +178,8 @@ def test_a_scope_has_a_budget_for_every_fault():
         ("teams=1", "no bound is called 'teams'; the bounds are groups"),
         ("groups", "'groups' is not bound=number"),
         ("groups=x", "'groups=x' is not bound=number"),
+        ("groups=1234567", "'groups=1234567' is not bound=number"),
+        ("groups=123456", "groups is 123456; it is a whole number from 1 to 8"),
         ("groups=0", "groups is 0; it is a whole number from 1 to 8"),
         ("siblings=9", "siblings is 9; it is a whole number from 1 to 8"),
         ("failures=-1", "failures is -1; it is a whole number from 0 to 9"),
