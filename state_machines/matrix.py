@@ -8,11 +8,8 @@ against prompt_group means nothing in sibling mode.
 """
 
 import itertools
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import active_children, get_context
+from math import prod
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -116,9 +113,11 @@ class Cell:
         return tuple(dict.fromkeys(finding.verdict.cause for finding in self.findings))
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """Every finding as `word: cause (length)`."""
-        return tuple(f"{x.verdict.word}: {x.verdict.cause} ({x.length})" for x in self.findings)
+    def words(self) -> str:
+        """Every finding as `cause (length)`, after the word of its property; or clean, or unknown."""
+        by_word = {word: [x for x in self.findings if x.verdict.word == word] for word in WORST}
+        said = [f"{w}: {', '.join(f'{x.verdict.cause} ({x.length})' for x in xs)}" for w, xs in by_word.items() if xs]
+        return "; ".join(said) or self.verdict
 
     def covers(self, policy: Policy) -> bool:
         """Return whether the cell is about `policy`, given in its canonical form."""
@@ -131,6 +130,8 @@ def decide(policy: Policy, faults: str, base: Scope = BASE, limit: int = LIMIT) 
     try:
         proof = prove(under, scope, Bounds(max_states=limit))
         findings, states, stopped = proof.findings, proof.states, proof.stopped
+        if stopped == "interrupted":
+            raise KeyboardInterrupt
     except FactoringError:
         states, stopped = 0, None
         try:
@@ -142,9 +143,12 @@ def decide(policy: Policy, faults: str, base: Scope = BASE, limit: int = LIMIT) 
     return Cell(faults, fixed, findings, states, stopped)
 
 
-def cover(faults: str, fixed: Mapping[str, str], base: Scope = BASE, limit: int = LIMIT) -> tuple[Cell, ...]:
-    """Return cells that are, together, about every combination that has the values of `fixed`."""
-    waiting = list(dict.fromkeys(map(canonical, combinations(fixed))))
+def cover(
+    faults: str, fixed: Mapping[str, str], base: Scope = BASE, limit: int = LIMIT, known: Sequence[Cell] = ()
+) -> tuple[Cell, ...]:
+    """Return cells that are, together and with those `known`, about every combination that has the axes of `fixed`."""
+    covers = looked_up(faults, known)
+    waiting = [x for x in dict.fromkeys(map(canonical, combinations(fixed))) if covers(x) is None]
     cells = []
     while waiting:
         cell = decide(waiting[0], faults, base, limit)
@@ -153,104 +157,93 @@ def cover(faults: str, fixed: Mapping[str, str], base: Scope = BASE, limit: int 
     return tuple(cells)
 
 
+def looked_up(faults: str, cells: Sequence[Cell]) -> Callable[[Policy], Cell | None]:
+    """Return the look-up of one column in `cells`, quick for many policies; None is what no cell is about."""
+    index: dict[tuple[str, ...], dict[tuple[str, ...], Cell]] = {}
+    for cell in cells:
+        if cell.faults == faults:
+            names = tuple(name for name, _ in cell.fixed)
+            index.setdefault(names, {})[tuple(value for _, value in cell.fixed)] = cell
+
+    def look(policy: Policy) -> Cell | None:
+        asked = canonical(policy)
+        for names, found in index.items():
+            cell = found.get(tuple(getattr(asked, name).value for name in names))
+            if cell is not None:
+                return cell
+        return None
+
+    return look
+
+
 @frozen
 class Matrix:
-    """The cells of every column. `missing` are the columns of which something was not explored."""
+    """The cells of every column. `stopped` says why something was not explored."""
 
     base: Scope
     columns: tuple[str, ...]
     cells: tuple[Cell, ...]
-    missing: tuple[str, ...] = ()
-
-    def cell(self, policy: Policy, faults: str) -> Cell:
-        """Return what is known of a policy in a column."""
-        asked = canonical(policy)
-        for cell in self.cells:
-            if cell.faults == faults and cell.covers(asked):
-                return cell
-        return Cell(faults, (), (), 0, "not explored")
+    stopped: str | None = None
 
     def of(self, faults: str) -> Callable[[Policy], Cell]:
-        """Return the look-up of one column, quick for many policies."""
-        index: dict[tuple[str, ...], dict[tuple[str, ...], Cell]] = {}
-        for cell in self.cells:
-            if cell.faults == faults:
-                names = tuple(name for name, _ in cell.fixed)
-                index.setdefault(names, {})[tuple(value for _, value in cell.fixed)] = cell
+        """Return the look-up of one column. What was not explored is unknown."""
+        look = looked_up(faults, self.cells)
         unknown = Cell(faults, (), (), 0, "not explored")
-
-        def look(policy: Policy) -> Cell:
-            asked = canonical(policy)
-            for names, found in index.items():
-                cell = found.get(tuple(getattr(asked, name).value for name in names))
-                if cell is not None:
-                    return cell
-            return unknown
-
-        return look
+        return lambda policy: look(policy) or unknown
 
     def count(self, faults: str) -> dict[str, int]:
         """Return how many of all combinations have each verdict in a column."""
-        look, counts = self.of(faults), dict.fromkeys(("clean", *WORST, "unknown"), 0)
-        for policy in combinations():
-            counts[look(policy).verdict] += 1
+        counts = dict.fromkeys(("clean", *WORST, "unknown"), 0)
+        for cell in self.cells:
+            if cell.faults == faults:
+                counts[cell.verdict] += size(dict(cell.fixed))
+        counts["unknown"] += size({}) - sum(counts.values())
         return counts
 
     @property
-    def decided(self) -> bool:
-        return not self.missing and all(cell.verdict != "unknown" for cell in self.cells)
+    def missing(self) -> tuple[str, ...]:
+        """The columns of which something was not decided."""
+        return tuple(faults for faults in self.columns if self.count(faults)["unknown"])
+
+    def rows(self, faults: str) -> list[tuple[str, str, int]]:
+        """Return a column as a decision tree: of each leaf the axes that lead there, the findings, how many policies.
+
+        The first node asks for the granularity, each further one for the axis that leaves the fewest different findings
+        together.
+        """
+        leaves: list[tuple[str, str, int]] = []
+
+        def grow(rest: list[Node], path: dict[str, str]) -> None:
+            if len({words for _, words in rest}) > 1:
+                axis = min((name for name in AXES if name not in path), key=lambda name: _mixed(rest, name))
+                axis = axis if path else "granularity"
+                for value, part in _branches(rest, axis).items():
+                    grow(part, {**path, axis: value})
+            elif rest:
+                leaves.append((", ".join(f"{n}={v}" for n, v in path.items()) or "any", rest[0][1], size(path)))
+
+        grow([(dict(cell.fixed), cell.words) for cell in self.cells if cell.faults == faults], {})
+        return leaves
 
 
-Progress = Callable[[int, int, int], None]
+Node = tuple[dict[str, str], str]
 
 
-def explore(
-    columns: Sequence[str] = DEFAULT,
-    base: Scope = BASE,
-    *,
-    jobs: int | None = None,
-    limit: int = LIMIT,
-    progress: Progress | None = None,
-) -> Matrix:
-    """Decide all combinations in every column, in several processes. An interruption ends it with what is known.
-
-    `progress` is told how many parts are done, of how many, and how many explorations that took.
-    """
-    for faults in columns:
-        column(faults, base)
-    parts = [(faults, fixed) for faults in columns for fixed in _parts()]
-    found: dict[tuple[str, tuple[str, ...]], tuple[Cell, ...]] = {}
-    context = get_context("spawn")
-    pool = ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=context, initializer=_deaf)
-    try:
-        order = sorted(parts, key=_weight)
-        waiting = {pool.submit(cover, faults, fixed, base, limit): (faults, fixed) for faults, fixed in order}
-        for future in as_completed(waiting):
-            faults, fixed = waiting[future]
-            found[faults, tuple(fixed.values())] = future.result()
-            if progress is not None:
-                progress(len(found), len(parts), sum(map(len, found.values())))
-    except KeyboardInterrupt:
-        for child in active_children():
-            child.terminate()
-    finally:
-        pool.shutdown(cancel_futures=True)
-    cells = [cell for faults, fixed in parts for cell in found.get((faults, tuple(fixed.values())), ())]
-    missing = tuple(dict.fromkeys(f for f, fixed in parts if (f, tuple(fixed.values())) not in found))
-    return Matrix(base, tuple(columns), tuple(cells), missing)
+def size(fixed: Mapping[str, str]) -> int:
+    """Return how many combinations have the canonical values of `fixed`, with those that `canonical` folds on them."""
+    folded = 1 << ((fixed.get("late") == "ignore") + (fixed.get("granularity") == "sibling" and "guard" in fixed))
+    free: int = prod(len(DOMAINS[name]) for name in AXES if name not in fixed)
+    return folded * free
 
 
-def _parts() -> Iterator[dict[str, str]]:
-    for values in itertools.product(*[DOMAINS[name] for name in SPLIT]):
-        yield {name: value.value for name, value in zip(SPLIT, values, strict=True)}
+def _branches(rest: list[Node], axis: str) -> dict[str, list[Node]]:
+    parts = {x.value: [node for node in rest if node[0].get(axis, x.value) == x.value] for x in DOMAINS[axis]}
+    if axis == "late":
+        del parts["raise"]
+    return {value: part for value, part in parts.items() if part}
 
 
-def _weight(part: tuple[str, Mapping[str, str]]) -> tuple[bool, bool]:
-    """Sort key: the long parts first, so that the last one to end is a short one."""
-    faults, fixed = part
-    return faults == "none", fixed["granularity"] == Granularity.SIBLING.value
-
-
-def _deaf() -> None:
-    """Leave Ctrl-C to the parent, which ends its children."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _mixed(rest: list[Node], axis: str) -> tuple[bool, int]:
+    """Sort key of the next axis to ask for: one that tells nothing apart comes last."""
+    parts = _branches(rest, axis).values()
+    return all(len(part) == len(rest) for part in parts), sum(len({words for _, words in part}) for part in parts)

@@ -5,7 +5,7 @@ once any one change is dropped, and the shortest history that shows it comes wit
 refuses to start repairs nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from typing import Final
 
@@ -31,26 +31,38 @@ class Repair:
     dropped: tuple[tuple[str, Shortest], ...]
 
 
-def repairs(base: str, faults: str, scope: Scope = BASE, most: int = MOST, limit: int = LIMIT) -> tuple[Repair, ...]:
-    """Return every smallest repair of the named policy `base` with at most `most` changes. Empty set: it is clean."""
-    start, cells, found = named(base), list[Cell](), list[Repair]()
+def repairs(base: str, faults: str, look: Callable[[Policy], Cell], most: int = len(FREE)) -> tuple[Repair, ...]:
+    """Return every smallest repair of the named policy `base` with at most `most` changes. Empty set: it is clean.
 
-    def cell(changes: Changes) -> Cell:
-        policy = canonical(start.with_axes(dict(changes)))
-        known = next((x for x in cells if x.covers(policy)), None)
-        if known is None:
-            known = decide(policy, faults, scope, limit)
-            cells.append(known)
-        return known
-
+    `look` gives the cell of a policy in the column `faults`: `Matrix.of`, or `asked` where there is no matrix.
+    """
+    start, found = named(base), list[Repair]()
     for size in range(most + 1):
         for changes in _sets(start, size):
-            if any(set(x.changes) <= set(changes) for x in found) or cell(changes).verdict != "clean":
+            if any(set(x.changes) <= set(changes) for x in found) or _after(start, changes, look).verdict != "clean":
                 continue
-            without = {f"{n}={v}": cell(tuple(x for x in changes if x != (n, v))) for n, v in changes}
+            without = {f"{n}={v}": _after(start, [x for x in changes if x != (n, v)], look) for n, v in changes}
             shown = tuple((change, x.findings[0]) for change, x in without.items() if x.findings)
             found.append(Repair(base, faults, changes, shown))
     return tuple(found)
+
+
+def asked(faults: str, scope: Scope = BASE, limit: int = LIMIT) -> Callable[[Policy], Cell]:
+    """Return a look-up that explores what it is asked for and does not know yet."""
+    cells: list[Cell] = []
+
+    def look(policy: Policy) -> Cell:
+        known = next((x for x in cells if x.covers(canonical(policy))), None)
+        if known is None:
+            known = decide(canonical(policy), faults, scope, limit)
+            cells.append(known)
+        return known
+
+    return look
+
+
+def _after(start: Policy, changes: Iterable[tuple[str, str]], look: Callable[[Policy], Cell]) -> Cell:
+    return look(start.with_axes(dict(changes)))
 
 
 def _sets(start: Policy, size: int) -> Iterator[Changes]:
