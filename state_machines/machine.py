@@ -6,6 +6,7 @@ Every verdict fails with its own exception type (`verdict.finding_type`), raised
 """
 
 import hashlib
+import inspect
 import json
 import types
 from collections import Counter
@@ -32,8 +33,8 @@ NAME: Final = "happen"  # of every rule
 INDEX: Final = st.integers(0, 59)  # into a list of enabled events, from its start again when it is shorter
 OFF: Final = st.frozensets(st.sampled_from(sorted(OPTIONAL)), max_size=4)
 AFTER: Final = st.integers(0, 11)  # events
-LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS)
-SAFETY: Final = tuple(p for p in Property if p not in LIVENESS and p is not Property.FAIR)
+LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS, Property.FAIR)
+SAFETY: Final = tuple(p for p in Property if p not in LIVENESS)
 
 
 @define(eq=False)
@@ -71,9 +72,9 @@ class HandOver(RuleBasedStateMachine):
     scope: ClassVar[Scope]
     session: ClassVar[Session]
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session | None = None) -> None:
         super().__init__()
-        self.run = self.session
+        self.run = session or self.session
         self.node = self.run.walk.start
         self.broken = self.run.walk.broken
         self.events: list[Event] = []
@@ -98,7 +99,7 @@ class HandOver(RuleBasedStateMachine):
             if edge.verdict is UNKNOWN:
                 run.unknown = True
                 return
-            if edge.verdict in run.known:
+            if edge.verdict in run.known and edge.verdict.ends:
                 return
         self.events.append(event)
         if run.target is not None:
@@ -209,10 +210,24 @@ def machine(policy: Policy, scope: Scope) -> type[HandOver]:
     return made
 
 
-def with_session(policy: Policy, scope: Scope, session: Session) -> type[HandOver]:
-    """Return the same machine, with the same name, for the examples of one run alone."""
-    kind = machine(policy, scope)
-    return _subclass(kind.__name__, kind, {"session": session, "__module__": __name__})
+class Machines:
+    """Makes the machines of one run, which share its session: what Hypothesis calls a factory.
+
+    Hypothesis keeps every class of machines for ever, with all that it refers to; so a run has no class of its own. The
+    name and signature are the class': they decide where a failure is kept, so that each replays what the other found.
+    """
+
+    def __init__(self, kind: type[HandOver], session: Session) -> None:
+        self.kind, self.session = kind, session
+        self.__name__, self.__signature__ = kind.__name__, inspect.signature(kind)
+
+    def __call__(self) -> HandOver:
+        return self.kind(self.session)
+
+
+def with_session(policy: Policy, scope: Scope, session: Session) -> Any:  # Hypothesis' own types know classes only
+    """Return a factory of the same machine, with the same name, for the examples of one run alone."""
+    return Machines(machine(policy, scope), session)
 
 
 def _subclass(name: str, base: type[HandOver], body: dict[str, Any]) -> type[HandOver]:

@@ -1,9 +1,12 @@
 """What a hunt finds, how short, how surely, and when its silence means something."""
 
+import gc
+import weakref
 from itertools import pairwise
 
 import pytest
 from hypothesis import Phase, seed, settings
+from hypothesis.internal.reflection import function_digest
 from hypothesis.stateful import run_state_machine_as_test
 
 from protocol.events import Admit, Deliver, Fail, Finish, LoseReply
@@ -148,6 +151,19 @@ def test_a_known_verdict_is_not_reported_again():
     with pytest.raises(finding_type(LOST_REPLY), match=r"stranded: lost_reply after .* events"):
         run_state_machine_as_test(seed(1)(with_session(policy, SMALL, session)), settings=few)
     assert set(session.shortest) == {LOST_REPLY}
+
+
+def test_a_hunt_leaves_no_machine_behind_and_shares_its_failures_with_the_test_case():
+    policy = named("sibling")
+    session = Session(Walk(policy, SMALL))
+    factory = with_session(policy, SMALL, session)
+    assert function_digest(factory) == function_digest(machine(policy, SMALL))
+    one = settings(max_examples=1, phases=(Phase.generate,), database=None, deadline=None)
+    run_state_machine_as_test(seed(1)(factory), settings=one)
+    left = weakref.ref(session)
+    del factory, session
+    gc.collect()
+    assert left() is None, "Hypothesis keeps every class of machines for ever"
 
 
 # Shrinking
