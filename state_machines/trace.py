@@ -86,14 +86,14 @@ def to_json(trace: Trace) -> dict[str, Any]:
 
 def save(path: Path, trace: Trace) -> Path:
     """Write the trace atomically, into a new folder if need be, and return `path`. Raises TraceError."""
-    make_folder(path.parent)
+    make_folder_of(path)
     return write(path, json.dumps(to_json(trace), indent=1) + "\n")
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing. Raises TraceError."""
+def make_folder_of(path: Path) -> None:
+    """Make the folder of a file and those above it, where they are missing. Raises TraceError."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TraceError(f"{path} cannot be written: {error.strerror or error}") from None
 

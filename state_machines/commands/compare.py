@@ -16,22 +16,25 @@ from state_machines.trace import load
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
+    "--policy",
     "--policies",
-    default="sibling,prompt_group",
+    "policies",
+    multiple=True,
+    default=("sibling", "prompt_group"),
     show_default=True,
-    metavar="POLICY,POLICY…",
-    help="names, names with axis=value pairs after them, or module:object",
+    metavar="POLICY",
+    help="repeatable: a name, a name with axis=value pairs after it, or module:object",
 )
 @click.option("--json", "as_json", is_flag=True, help="one JSON object instead of timelines")
-def compare(file: Path, policies: str, as_json: bool) -> int:
+def compare(file: Path, policies: tuple[str, ...], as_json: bool) -> int:
     """Show the history in FILE under several policies: the first difference, each snapshot, who is left un-ACKed.
 
     What a policy cannot do is left out; each history then goes on with what happens by itself when all goes well.
     """
     trace = load(file)
-    names = split_policies(policies)
+    names = [name for text in policies for name in split_policies(text)]
     if len(set(names)) < 2:
-        raise click.UsageError("--policies needs two policies or more, with commas between them")
+        raise click.UsageError("two policies or more are compared: --policy A --policy B")
     comparison = compared(trace.events, trace.scope, [(name, load_policy(name)) for name in names])
     if as_json:
         click.echo(json.dumps(to_json(comparison), indent=1))

@@ -26,7 +26,7 @@ from state_machines.report.text import lanes, show, wrapped
 from state_machines.report.view import view
 from state_machines.targets.base import side_by_side
 from state_machines.targets.options import TargetChoice, target_options
-from state_machines.trace import Trace, TraceError, found_by, make_folder, save, write
+from state_machines.trace import Trace, TraceError, found_by, make_folder_of, save, write
 
 SAVED: Final = "stranded-findings"
 
@@ -76,7 +76,7 @@ def hunt(
         raise click.UsageError("--seconds is for hunts on the model")
     check(database)
     if directory is not None:  # before the hunt, not after it
-        make_folder(directory)
+        make_folder_of(directory / ".stranded")
         write(directory / ".stranded", "").unlink()
     results: list[HuntResult] = []
     saved: list[list[Path | None]] = []

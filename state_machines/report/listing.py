@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from rich import box
 from rich.table import Table
 
-from protocol.events import Event, LoseReply, LoseRequest
 from protocol.gym import State
 from protocol.identity import Attempt, rollout_id
 from protocol.state import System
@@ -24,20 +23,8 @@ def listing(replay: Replay) -> Table:
     table.add_column("RL", ratio=1)
     table.add_column("Gym", ratio=1)
     for number, (event, system) in enumerate(zip(replay.events, replay.states[1:], strict=True), 1):
-        table.add_row(str(number), words(event), rl_view(system), gym_view(system))
+        table.add_row(str(number), str(event), rl_view(system), gym_view(system))
     return table
-
-
-def words(event: Event) -> str:
-    """Return an event for people: `lose the reply of run p0_g0/0`, `snapshot`."""
-    if isinstance(event, LoseReply | LoseRequest):
-        what = "reply" if isinstance(event, LoseReply) else "request"
-        return " ".join(filter(None, [f"lose {what}:", event.call.value, str(event.attempt or "")]))
-    group = getattr(event, "group", None)
-    name = event.name.replace("_", " ")
-    if group is not None:
-        return f"{name} p{group}"
-    return f"{name} {getattr(event, 'attempt', '')}".strip()
 
 
 def rl_view(system: System) -> str:
@@ -83,7 +70,7 @@ def afterwards(further: Onward) -> str:
     """Return a continuation as one sentence: what happens, one after the other, and how it ends."""
     if not further.events:
         return f"Nothing more happens by itself. {further.end}."
-    steps = ", ".join(words(event) for event in further.events)
+    steps = ", ".join(str(event) for event in further.events)
     return f"{steps}. {further.end}."
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from protocol.events import Boundary, Deadline, Event, Finish, Owner, Prepare, Snapshot
+from protocol.gym import State
 from protocol.properties import preparing
 from protocol.snapshot import Step
 from protocol.state import System
@@ -63,7 +64,15 @@ def onward(start: System, *, snapshot: bool = True) -> Onward:
         system = step(system, event)
         events.append(event)
         states.append(system)
-    return Onward(tuple(events), tuple(states), status_line(system))
+    return Onward(tuple(events), tuple(states), _end(start, system))
+
+
+def _end(start: System, end: System) -> str:
+    """How a continuation ended. After a commit the runs go on: that Gym is not ready then is nothing to wait for."""
+    line, name = status_line(end), end.snapshot.published
+    if name == start.snapshot.published or any(e.state is State.COMPLETED for _, e in end.gym.executions):
+        return line
+    return line.replace("Gym is not ready:", f"Snapshot {end.snapshot.checkpoint_id} is committed, and the runs go on:")
 
 
 def extended(replay: Replay, *, snapshot: bool = True) -> tuple[Replay, int, str]:

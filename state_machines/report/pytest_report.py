@@ -162,11 +162,11 @@ class Reporter:
 
     def _page(self, path: Path) -> None:
         from state_machines.report.html import Source, page
-        from state_machines.trace import make_folder, write
+        from state_machines.trace import make_folder_of, write
 
         sources = [Source(name or "(not saved)", trace) for name, trace in _traces(self.outcomes)]
         rows = [outcome.row() for outcome in self.outcomes]
-        make_folder(path.parent)
+        make_folder_of(path)
         write(path, page(sources, title="stranded: findings of a pytest run", summary=rows))
         self.notes.append(f"report: {path}")
 

@@ -161,6 +161,18 @@ def test_a_replay_says_by_its_exit_code_whether_a_history_still_breaks(stranded)
     assert [x["outcome"] for x in json.loads(stranded("replay", lost, lost, "--json")[1])] == ["same", "same"]
 
 
+def test_a_snapshot_that_commits_is_not_told_as_a_gym_that_is_not_ready(stranded):
+    out = " ".join(stranded("replay", PICTURES / "one-finished-sibling.json", "--policy", "sibling")[1].split())
+    assert "publish, resume. Snapshot c0 is committed, and the runs go on: running=2" in out
+
+
+def test_a_hunt_that_is_stopped_tells_what_it_has_and_is_never_clean(stranded):
+    large = ("--scope", "groups=8,siblings=8,failures=9,lost_replies=9", "--seed", "1", "--seconds", "0.5")
+    code, out, _ = stranded("hunt", "sibling_repaired", *large)
+    assert code == 3
+    assert "out of time: what was not found is unknown" in out
+
+
 def test_policies_are_listed_with_axes_and_one_line_each(stranded):
     code, out, _ = stranded("policies")
     assert code == 0

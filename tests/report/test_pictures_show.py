@@ -40,7 +40,8 @@ def test_text_is_the_timeline_with_what_follows_and_brief_is_without(file, capsy
 def test_mermaid_and_text_can_be_written_to_a_file(file, tmp_path, capsys):
     history = replay_trace(trace("stranded"))
     assert run(capsys, "show", file, "--format", "mermaid")[1] == mermaid(history)
-    out = tmp_path / "deep" / "out.txt"
+    out = tmp_path / "out.txt"
+    assert run(capsys, "show", file, "-o", tmp_path / "deep" / "out.txt")[0] == 2  # no folder is made silently
     assert run(capsys, "show", file, "-o", out, "--brief")[:2] == (0, "")
     assert out.read_text() == timeline(history)
 
@@ -55,6 +56,14 @@ def test_html_and_pytest_are_complete_files(file, capsys):
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
     compile(run(capsys, "show", file, "--format", "pytest")[1], "test_made.py", "exec")
+
+
+def test_several_files_are_shown_one_after_another_and_the_worst_counts(file, tmp_path, capsys):
+    one = timeline(replay_trace(trace("stranded")))
+    code, out, err = run(capsys, "show", file, tmp_path / "none.json", file, "--brief")
+    assert (code, out, err.count("\n")) == (2, f"{one}\n{one}", 1)
+    assert run(capsys, "show", file, file, "--format", "html")[1].count("<!doctype html>") == 1
+    assert run(capsys, "show", file, file, "--format", "pytest")[0] == 2
 
 
 def test_output_that_can_write_only_ascii_gets_ascii(file, capsysbinary, monkeypatch):
@@ -101,7 +110,7 @@ def test_a_history_that_cannot_be_decided_is_exit_3_and_never_clean(file, tmp_pa
 
     monkeypatch.setattr(verdicts.Judge, "state", give_up)
     assert run(capsys, "show", file)[0] == 3
-    code, compared, _ = run(capsys, "compare", file, "--policies", "sibling,prompt_group")
+    code, compared, _ = run(capsys, "compare", file, "--policy", "sibling", "--policy", "prompt_group")
     assert code == 3
     assert compared.count("Unknown: a state could not be decided") == 2
     assert "Nothing is broken" not in compared

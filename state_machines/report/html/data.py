@@ -129,7 +129,7 @@ def _finding(number: int, source: Source, own: Side) -> Finding:
         sentence=sentence,
         left=left(run),
         command=source.command or f"stranded replay {shlex.quote(source.name)}",
-        compare=f"stranded compare {shlex.quote(source.name)} --policies {shlex.quote(f'{own.name},{other}')}",
+        compare=shlex.join(["stranded", "compare", source.name, "--policy", own.name, "--policy", other]),
         found_by=tuple((key, str(value)) for key, value in trace.found_by.items()),
         scope=", ".join(f"{name} {size}" for name, size in trace.scope.sizes().items() if size),
         steps=steps[: own.own],
