@@ -81,6 +81,8 @@ class Parts(NamedTuple):
 
 ISSUED: Final[Receipt] = model_receipt(Attempt("p0_g0", 0))
 NO_CELL: Final = Cell()
+BLANK: Final = NO_CELL[1:]
+Grid = list[list[list[Any]]]  # the fields of a cell, by sibling and index
 COVERED: Final[dict[type, set[str]]] = {
     System: {"policy", "scope", "gym", "trainer", "wire", "budget"},
     Gym: {"open", "executions", "tombstones", "acknowledged", "fence", "continuations", "manifest", "saved"},
@@ -107,30 +109,29 @@ check_covered()
 def split(system: System) -> Parts:
     """Return the parts of `system`. Raises FactoringError for a receipt that the model's agent never issues."""
     gym, trainer, durable = system.gym, system.trainer, system.trainer.durable
-    cells: dict[Attempt, list[Any]] = {}
-    for g, group in enumerate(trainer.groups):
-        if group is not None:
-            for s, entries in enumerate(group.siblings):
-                for i, entry in enumerate(entries):
-                    _cell(cells, _attempt(g, s, i))[0] = entry
+    size = system.scope.siblings
+    grid: list[Grid] = [
+        [[[entry, *BLANK] for entry in entries] for entries in group.siblings] if group else [[] for _ in range(size)]
+        for group in trainer.groups
+    ]
     for attempt, execution in gym.executions:
-        _cell(cells, attempt)[1] = execution if execution.receipt is None else _anonymous(attempt, execution)
+        _cell(grid, attempt)[1] = execution if execution.receipt is None else _anonymous(attempt, execution)
     for m in system.wire.messages:
-        _cell(cells, m.attempt)[2] = (m.kind, m.copies)
+        _cell(grid, m.attempt)[2] = (m.kind, m.copies)
     for attempt in gym.tombstones:
-        _cell(cells, attempt)[3] = True
+        _cell(grid, attempt)[3] = True
     for receipt in gym.acknowledged:
-        _cell(cells, _issued(receipt))[4] = True
+        _cell(grid, _issued(receipt))[4] = True
     for receipt in trainer.outbox:
-        _cell(cells, _issued(receipt))[5] = True
+        _cell(grid, _issued(receipt))[5] = True
     for attempt in trainer.retiring:
-        _cell(cells, attempt)[6] = True
+        _cell(grid, attempt)[6] = True
     for attempt, boundary in gym.continuations:
-        _cell(cells, attempt)[7] = boundary
+        _cell(grid, attempt)[7] = boundary
     for attempt, boundary in gym.saved:
-        _cell(cells, attempt)[8] = boundary
+        _cell(grid, attempt)[8] = boundary
     for attempt, boundary in () if durable is None else durable.records:
-        _cell(cells, attempt)[9] = boundary
+        _cell(grid, attempt)[9] = boundary
     shared = Shared(
         gym.open,
         gym.fence,
@@ -140,27 +141,16 @@ def split(system: System) -> Parts:
         durable is not None,
         system.budget,
     )
-    return Parts(shared, _locals(system, cells))
-
-
-def _locals(system: System, cells: dict[Attempt, list[Any]]) -> tuple[Local, ...]:
-    size, durable = system.scope.siblings, system.trainer.durable
-    rows: dict[tuple[int, int], list[Cell]] = {}
-    for attempt in cells:
-        g, s = locate(attempt.rollout)
-        row = rows.setdefault((g, s), [])
-        row.extend([NO_CELL] * (attempt.index + 1 - len(row)))
-        row[attempt.index] = Cell._make(cells[attempt])
     found = []
-    for g, group in enumerate(system.trainer.groups):
+    for g, group in enumerate(trainer.groups):
         old = None if durable is None else durable.groups[g]
-        siblings = tuple(
-            Sibling(tuple(rows.pop((g, s), ())), None if old is None else old.siblings[s]) for s in range(size)
-        )
-        found.append(Local(None if group is None else group.status, None if old is None else old.status, siblings))
-    if rows:
-        raise FactoringError(f"attempts outside the scope: {sorted(rows)}")
-    return tuple(found)
+        siblings = [
+            Sibling(tuple([Cell._make(cell) for cell in row]), None if old is None else old.siblings[s])
+            for s, row in enumerate(grid[g])
+        ]
+        statuses = None if group is None else group.status, None if old is None else old.status
+        found.append(Local(*statuses, tuple(siblings)))
+    return Parts(shared, tuple(found))
 
 
 def join(policy: Policy, scope: Scope, parts: Parts) -> System:
@@ -223,11 +213,14 @@ def join(policy: Policy, scope: Scope, parts: Parts) -> System:
     return System(policy, scope, gym, trainer, Wire(tuple(messages)), shared.budget)
 
 
-def _cell(cells: dict[Attempt, list[Any]], attempt: Attempt) -> list[Any]:
-    found = cells.get(attempt)
-    if found is None:
-        found = cells[attempt] = [None, None, None, False, False, False, False, None, None, None]
-    return found
+def _cell(grid: "list[Grid]", attempt: Attempt) -> list[Any]:
+    g, s = locate(attempt.rollout)
+    if g >= len(grid) or s >= len(grid[g]):
+        raise FactoringError(f"{attempt} is outside the scope")
+    row = grid[g][s]
+    while len(row) <= attempt.index:
+        row.append([None, *BLANK])
+    return row[attempt.index]
 
 
 @lru_cache(maxsize=4096)
@@ -235,6 +228,7 @@ def _attempt(group: int, sibling: int, index: int) -> Attempt:
     return Attempt(rollout_id(group, sibling), index)
 
 
+@lru_cache(maxsize=4096)
 def _issued(receipt: Receipt) -> Attempt:
     attempt = receipt.attempt
     if receipt != model_receipt(attempt):

@@ -112,12 +112,16 @@ def given_up(cell: Cell) -> bool:
 
 def pooled(found: Local, rank: Callable[[Cell], int], order: Callable[[Sibling], int] | None) -> Local:
     """Return the group with its given-up attempts dealt out anew, in the order of `rank`, over siblings in `order`."""
-    pool = iter(sorted((c for s in found.siblings for c in s.cells if given_up(c)), key=rank))
-    bare = [Sibling(tuple([GONE if given_up(c) else c for c in s.cells]), s.published) for s in found.siblings]
+    pool = sorted([c for s in found.siblings for c in s.cells if given_up(c)], key=rank)
+    bare = list(found.siblings)
+    if pool and pool[0] != pool[-1]:
+        bare = [Sibling(tuple([GONE if given_up(c) else c for c in s.cells]), s.published) for s in bare]
     if order is not None:
         bare.sort(key=order)
-    dealt = [Sibling(tuple([next(pool) if c == GONE else c for c in s.cells]), s.published) for s in bare]
-    return Local(found.status, found.published, tuple(dealt))
+    if pool and pool[0] != pool[-1]:
+        rest = iter(pool)
+        bare = [Sibling(tuple([next(rest) if c == GONE else c for c in s.cells]), s.published) for s in bare]
+    return Local(found.status, found.published, tuple(bare))
 
 
 def shared(found: Shared, on: Reductions, scope: Scope, *, owing: bool) -> Shared:
