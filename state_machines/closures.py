@@ -16,11 +16,10 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from state_machines import reduce
 from state_machines.batches import Batch, Column, Ints, Packed, Rows, among, merged, pack, spread
-from state_machines.recovery import Unknown
 from state_machines.successors import NOT_READY, Successors
 
 Yes = NDArray[np.bool_]
-CHUNK: Final = 1 << 16  # rows expanded at once
+CHUNK: Final = 1 << 14  # rows expanded at once
 
 
 class Answers:
@@ -53,11 +52,12 @@ class Answers:
 class Closures:
     """Decides the goals of `recovery.GOALS` for the closed codes of one policy and scope, and remembers them.
 
-    Raises Unknown when a question leads to more than `limit` states.
+    `guard` is told, once a chunk, how many states a question has led to, and may raise to give it up: nothing is
+    remembered of it then.
     """
 
-    def __init__(self, policy: Policy, scope: Scope, limit: int | None = None) -> None:
-        self.limit = limit
+    def __init__(self, policy: Policy, scope: Scope, guard: Callable[[int], None] = lambda pending: None) -> None:
+        self.guard = guard
         self.successors = Successors(policy, scope, closed=True)
         self.batch = Batch(self.successors)
         self.answers = {name: Answers() for name in ("ready", "committed", "reopened")}
@@ -136,8 +136,7 @@ class Closures:
                 fresh.append(after[where[new]])
                 found[-1] = np.concatenate([found[-1], into[new]])
                 pending = merged(pending, into[new])
-                if self.limit is not None and len(pending) > self.limit:
-                    raise Unknown(len(pending))
+                self.guard(len(pending))
             count += len(rows)
             rows, names = np.concatenate(fresh), found[-1]
         names, good = np.concatenate(found), np.concatenate(yes)

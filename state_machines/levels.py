@@ -49,10 +49,7 @@ class Levels:
         return self.closures.batch.sort(closed)
 
     def judge(self, rows: Rows) -> tuple[Yes, dict[Verdict, int]]:
-        """Return which states break a liveness property, and for each verdict the first that has it.
-
-        Raises Unknown when the closures reach their limit.
-        """
+        """Return which states break a liveness property, and for each verdict the first that has it."""
         while len(self._preparing) < len(self.successors.shared):
             alone = (len(self._preparing), *[self.successors.empty] * (rows.shape[1] - 1))
             self._preparing.append(p.preparing(self.successors.decode(alone)))

@@ -23,13 +23,13 @@ from state_machines.batches import Batch, Ints, Packed, Rows, TooWide, among, me
 from state_machines.closures import CHUNK, Closures
 from state_machines.explore import NOBODY, Watcher
 from state_machines.levels import Levels
-from state_machines.recovery import Unknown
 from state_machines.reduce import ALL, Reductions
-from state_machines.resources import memory
+from state_machines.resources import available, memory
 from state_machines.successors import Code, Successors
 from state_machines.verdict import Verdict
 
 LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS)
+RECOVERIES: Final = 20  # how many times the bound on states the recoveries of one level may lead to
 DECIDED: Final = tuple(x.value for x in Property if x is not Property.FAIR)
 
 
@@ -47,10 +47,14 @@ class Shortest:
 
 @frozen
 class Bounds:
-    """When to give up: more states, or more memory in MiB."""
+    """When to give up: more states, or more memory in MiB (None: what the machine has free)."""
 
     max_states: int | None = None
     max_memory: int | None = None
+
+
+class Stopped(Exception):
+    """A bound was reached; the text says which."""
 
 
 @define
@@ -100,40 +104,46 @@ class Chunk(NamedTuple):
 class Explorer:
     """One exploration, level by level. `prove` runs it to its end.
 
-    A level is an array of codes. The states of a level are numbered in the order in which a breadth-first search meets
-    them; `level_ends` says where each level ends.
+    A level is an array of codes. States are numbered in the order in which a breadth-first search meets them.
     """
 
-    def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, limit: int | None = None) -> None:
+    def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL) -> None:
         self.policy, self.scope = policy, scope
         self.successors = Successors(policy, scope, on)
         self.batch = Batch(self.successors)
-        self.closures = Closures(policy, scope, limit)
+        self.closures = Closures(policy, scope)
         self.chunks: list[Chunk] = []
         self.states, self.transitions, self.depth = 0, 0, 0
         self.found: dict[Verdict, tuple[int, int, Code]] = {}
         self.levels = Levels(self.batch, self.closures)
 
-    def run(self, bounds: Bounds = Bounds(), watch: Watcher | None = None) -> str | None:
-        """Explore until nothing is left, and return None; or the reason to stop before. Raises KeyboardInterrupt."""
+    def run(self, bounds: Bounds = Bounds(), watch: Watcher | None = None) -> None:
+        """Explore until nothing is left. Raises Stopped, TooWide or KeyboardInterrupt; what is known by then stays."""
+        most = bounds.max_states or 0
+        enough = memory() + available() if bounds.max_memory is None else bounds.max_memory << 20
+
+        def look(states: int, most: int, where: str = "") -> None:
+            if watch is not None:
+                watch(states=self.states, transitions=self.transitions, depth=self.depth)
+            if bounds.max_states is not None and states > most:
+                raise Stopped(f"more than {most:,} states{where}")
+            if memory() > enough:
+                raise Stopped(f"more than {enough >> 20:,} MiB of memory")
+
+        self.closures.guard = lambda pending: look(pending, most * RECOVERIES, " in the recoveries of one level")
         start = np.array([self.successors.encode(initial(self.policy, self.scope))], np.int32)
         visited = pack(start)
         frontier, first = self._admit(Chunk(start, np.array([NOBODY]), np.array([0])))
         while len(frontier):
             level, seen = [], visited[:0]
             for at in range(0, len(frontier), CHUNK):
-                if watch is not None:
-                    watch(states=self.states, transitions=self.transitions, depth=self.depth)
-                reason = self._beyond(bounds, len(seen))
-                if reason is not None:
-                    return reason
+                look(self.states + len(seen), most)
                 chunk, names = self._expand(frontier[at : at + CHUNK], first[at : at + CHUNK], visited, seen)
                 level.append(chunk)
                 seen = merged(seen, names)
             visited = merged(visited, seen)
             frontier, first = self._admit(Chunk(*map(np.concatenate, zip(*level, strict=True))))
             self.depth += bool(len(frontier))
-        return None
 
     def _expand(self, rows: Rows, numbers: Ints, visited: Packed, seen: Packed) -> tuple[Chunk, Packed]:
         """Return what is new after these states, and its names, sorted."""
@@ -164,13 +174,6 @@ class Explorer:
             where = int(reached.parents[at]), int(reached.vias[at]), tuple(reached.rows[at].tolist())
             self.found.setdefault(verdict, where)
         return reached.rows[~broken], numbers[~broken]
-
-    def _beyond(self, bounds: Bounds, waiting: int) -> str | None:
-        if bounds.max_states is not None and self.states + waiting > bounds.max_states:
-            return f"more than {bounds.max_states:,} states"
-        if bounds.max_memory is not None and memory() > bounds.max_memory << 20:
-            return f"more than {bounds.max_memory:,} MiB of memory"
-        return None
 
     # Histories
 
@@ -220,15 +223,15 @@ def prove(
     watch: Watcher | None = None,
 ) -> Proof:
     """Return what holds for `policy` in `scope`. An interruption or a bound ends it with what is known by then."""
-    started = time.perf_counter()
+    started, stopped = time.perf_counter(), None
     explorer = Explorer(policy, scope, on)
     try:
-        stopped = explorer.run(bounds, watch)
+        explorer.run(bounds, watch)
     except KeyboardInterrupt:
         stopped = "interrupted"
     except MemoryError:
         stopped = "out of memory"
-    except (TooWide, Unknown) as error:
+    except (Stopped, TooWide) as error:
         stopped = str(error)
     return Proof(
         policy,
