@@ -8,6 +8,7 @@ against prompt_group means nothing in sibling mode.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, Final
@@ -20,6 +21,7 @@ from state_machines.factor import FactoringError
 from state_machines.prove import Bounds, Shortest, prove
 from state_machines.recovery import Unknown
 from state_machines.search import search
+from state_machines.watched import Kin, watched
 
 BASE: Final = Scope(groups=1, siblings=2, attempts=2, snapshots=1, failures=0, lost_replies=0)
 DEFAULT: Final = (
@@ -34,35 +36,7 @@ EVERY: Final = ("none", *(fault.value for fault in Fault))
 WORST: Final = ("unsafe", "stranded", "blocked", "closed")
 LIMIT: Final = 300_000
 SPLIT: Final = ("granularity", "reconcile")  # read in every exploration, so jobs that differ there share nothing
-NAMES: Final = frozenset(AXES)
 DOMAINS: Final[dict[str, list[Any]]] = {name: list(type(getattr(Policy(), name)).__members__.values()) for name in AXES}
-
-
-class Watched(Policy):
-    """A policy that notes which of its axes are read. Equal to itself only, so that comparing it reads nothing."""
-
-    __slots__ = ("reads",)
-    reads: set[str]
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in NAMES:
-            object.__getattribute__(self, "reads").add(name)
-        return object.__getattribute__(self, name)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
-
-def watched(policy: Policy) -> Watched:
-    """Return `policy` as one that notes what is read of it from now on."""
-    found = object.__new__(Watched)
-    object.__setattr__(found, "reads", set())
-    Watched.__init__(found, **{name: getattr(policy, name) for name in AXES})
-    object.__getattribute__(found, "reads").clear()
-    return found
 
 
 def canonical(policy: Policy) -> Policy:
@@ -124,9 +98,12 @@ class Cell:
         return all(getattr(policy, name).value == value for name, value in self.fixed)
 
 
-def decide(policy: Policy, faults: str, base: Scope = BASE, limit: int = LIMIT) -> Cell:
-    """Explore one policy in the scope of a column. The tables refuse some scopes; the reference decides those."""
-    scope, under = column(faults, base), watched(policy)
+def decide(policy: Policy, faults: str, base: Scope = BASE, limit: int = LIMIT, kin: Kin | None = None) -> Cell:
+    """Explore one policy in the scope of a column. The tables refuse some scopes; the reference decides those.
+
+    What explorations with the same `kin` learn is shared.
+    """
+    scope, under = column(faults, base), watched(policy, kin)
     try:
         proof = prove(under, scope, Bounds(max_states=limit))
         findings, states, stopped = proof.findings, proof.states, proof.stopped
@@ -138,8 +115,7 @@ def decide(policy: Policy, faults: str, base: Scope = BASE, limit: int = LIMIT) 
             findings = tuple(Shortest(x.verdict, x.events) for x in search(under, scope) if x.verdict.word != "unfair")
         except Unknown as unknown:
             findings, stopped = (), str(unknown)
-    reads = object.__getattribute__(under, "reads")
-    fixed = tuple((name, getattr(policy, name).value) for name in AXES if name in reads)
+    fixed = tuple((name, getattr(policy, name).value) for name in AXES if name in under.reads)
     return Cell(faults, fixed, findings, states, stopped)
 
 
@@ -149,9 +125,9 @@ def cover(
     """Return cells that are, together and with those `known`, about every combination that has the axes of `fixed`."""
     covers = looked_up(faults, known)
     waiting = [x for x in dict.fromkeys(map(canonical, combinations(fixed))) if covers(x) is None]
-    cells = []
+    cells, kin = [], Kin()
     while waiting:
-        cell = decide(waiting[0], faults, base, limit)
+        cell = decide(waiting[0], faults, base, limit, kin)
         cells.append(cell)
         waiting = [policy for policy in waiting if not cell.covers(policy)]
     return tuple(cells)
@@ -193,11 +169,9 @@ class Matrix:
 
     def count(self, faults: str) -> dict[str, int]:
         """Return how many of all combinations have each verdict in a column."""
-        counts = dict.fromkeys(("clean", *WORST, "unknown"), 0)
-        for cell in self.cells:
-            if cell.faults == faults:
-                counts[cell.verdict] += size(dict(cell.fixed))
-        counts["unknown"] += size({}) - sum(counts.values())
+        look, counts = self.of(faults), dict.fromkeys(("clean", *WORST, "unknown"), 0)
+        for policy, n in Counter(map(canonical, combinations())).items():
+            counts[look(policy).verdict] += n
         return counts
 
     @property

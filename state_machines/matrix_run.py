@@ -153,7 +153,7 @@ def as_object(found: Matrix, limit: int = LIMIT) -> dict[str, Any]:
         "limit": limit,
         "code": code(),
         "columns": found.columns,
-        "missing": found.missing,
+        "missing": found.missing if found.stopped else (),
         "matrix": [{"policy": n, "faults": c.faults, "verdict": c.verdict, "causes": c.causes} for n, c in rows],
         "combinations": combinations,
         "histories": [

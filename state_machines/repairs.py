@@ -15,6 +15,7 @@ from protocol.policy import AXES, Policy, named
 from protocol.scope import Scope
 from state_machines.matrix import BASE, DOMAINS, LIMIT, Cell, canonical, decide
 from state_machines.prove import Shortest
+from state_machines.watched import Kin
 
 Changes = tuple[tuple[str, str], ...]
 FREE: Final = tuple(name for name in AXES if name not in ("granularity", "guard"))
@@ -49,12 +50,12 @@ def repairs(base: str, faults: str, look: Callable[[Policy], Cell], most: int = 
 
 def asked(faults: str, scope: Scope = BASE, limit: int = LIMIT) -> Callable[[Policy], Cell]:
     """Return a look-up that explores what it is asked for and does not know yet."""
-    cells: list[Cell] = []
+    cells, kin = list[Cell](), Kin()
 
     def look(policy: Policy) -> Cell:
         known = next((x for x in cells if x.covers(canonical(policy))), None)
         if known is None:
-            known = decide(canonical(policy), faults, scope, limit)
+            known = decide(canonical(policy), faults, scope, limit, kin)
             cells.append(known)
         return known
 

@@ -27,6 +27,7 @@ from protocol.trainer import GIVEN_UP, AttemptStatus, GroupStatus
 from state_machines import reduce
 from state_machines.factor import Cell, FactoringError, Local, Parts, Shared, Sibling, join, split
 from state_machines.reduce import ALL, Reductions
+from state_machines.watched import Lessons, Watched
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -69,6 +70,13 @@ class Turn(NamedTuple):
     column: int
 
 
+Happened = tuple[int, Code, Event]  # a transition of nobody's group before it has a column
+OF_KIN: Final = (
+    *("shared", "locals", "facts", "absent", "waiting", "labels", "_shared_ids", "_local_ids", "_raw_shared"),
+    *("_raw_locals", "_label_ids", "_ranks", "_checked", "_lessons"),
+)  # no policy changes what a part is called
+
+
 class Successors:
     """The transitions of one policy and scope, over interned parts.
 
@@ -100,6 +108,9 @@ class Successors:
         self._checked: set[int] = set()  # parts whose round trip was seen: shared ones, and ~local
         self._count = 0
         self.unfactored = not closed and bool(scope.trainer_restarts or scope.gym_restarts or scope.restarts)
+        self._lessons: dict[tuple[Code, frozenset[int]], Lessons] = {}
+        if isinstance(policy, Watched):
+            vars(self).update(policy.kin.setdefault((scope, self.on, closed), {x: getattr(self, x) for x in OF_KIN}))
         self.empty = self._local(Local(None, None, (Sibling(),) * scope.siblings))
         assert self.empty == 0
 
@@ -233,32 +244,41 @@ class Successors:
 
         `parts` are the positions of groups whose moves are wanted, and 0 for the turns; None for all.
         """
+        parts = range(len(code)) if parts is None else parts
+        if isinstance(self.policy, Watched):
+            lessons = self._lessons.setdefault((code, frozenset(parts)), [])
+            found, of_nobody = self.policy.once(lessons, lambda: self._look(code, parts))
+        else:
+            found, of_nobody = self._look(code, parts)
+        every = self._everybody(code)
+        turns = tuple(Turn(label, into[0], self._column(event, code, into, every)) for label, into, event in of_nobody)
+        for i, x in found.items():
+            self._remember(self.moves, (code[0], self._seen_by(code, i), code[i]), x)
+        if 0 in parts:
+            self._remember(self.turns, (code[0], every), turns)
+        return found, turns
+
+    def _look(self, code: Code, parts: Collection[int]) -> tuple[dict[int, tuple[Move, ...]], list[Happened]]:
+        """Return the moves of each group of `parts`, and what nobody's events lead to, by the real step."""
         system = self.decode(code)
         if code[0] not in self._checked or not self._checked.issuperset({~x for x in code[1:]}):
             if self._encode(system) != code:
                 raise FactoringError(f"{code} does not survive the round trip through its system")
             self._checked.update((code[0], *[~x for x in code[1:]]))
-        parts = range(len(code)) if parts is None else parts
         kinds = None if 0 in parts and len(parts) > 1 else OF_NOBODY if 0 in parts else OF_A_GROUP
         moves: dict[int, list[Move]] = {i: [] for i in parts if i}
-        turns: list[Turn] = []
-        every = self._everybody(code)
+        of_nobody: list[Happened] = []
         possible = enabled(system, self.owners, kinds)
         events = [e for e in possible if _part(e) in parts and not isinstance(e, UNFACTORED)]
         for event, after in self._steps(system, events):
             label, into, at = self._label(system, event, after), self._encode(after), _part(event)
             if not at:
-                turns.append(Turn(label, into[0], self._column(event, code, into, every)))
+                of_nobody.append((label, into, event))
                 continue
             if into[1:at] != code[1:at] or into[at + 1 :] != code[at + 1 :]:
                 raise FactoringError(f"{event} has touched another group in {code}")
             moves[at].append(Move(label, into[0], into[at]))
-        found = {i: tuple(x) for i, x in moves.items()}
-        for i, x in found.items():
-            self._remember(self.moves, (code[0], self._seen_by(code, i), code[i]), x)
-        if 0 in parts:
-            self._remember(self.turns, (code[0], every), tuple(turns))
-        return found, tuple(turns)
+        return {i: tuple(x) for i, x in moves.items()}, of_nobody
 
     def _remember(self, table: dict[K, tuple[T, ...]], key: K, found: tuple[T, ...]) -> None:
         known = table.setdefault(key, found)

@@ -63,11 +63,11 @@ def test_the_guard_means_nothing_in_sibling_mode():
         assert found(guarded, faults) == found(named("sibling"), faults)
 
 
-def test_the_cells_of_a_column_are_about_every_combination_once(small):
+def test_the_cells_of_a_column_are_about_every_combination(small):
     for faults in small.columns:
         cells = [x for x in small.cells if x.faults == faults]
         for policy in m.combinations(PROMPT_GROUP):
-            assert sum(x.covers(m.canonical(policy)) for x in cells) == 1
+            assert len({x.words for x in cells if x.covers(m.canonical(policy))}) == 1
         assert sum(small.count(faults).values()) == 4608
         assert small.count(faults)["unknown"] == 0
 
