@@ -31,7 +31,6 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -41,6 +40,21 @@ QUICK = 0.3  # seconds of a check; what survives the quick ones meets the others
 SURVIVED = ("survived", "not run")  # not run: no check comes to the line, but for the import of its module
 MEMORY = 2 << 30  # bytes of a mutant
 TESTS = ("tests/protocol", "tests/test_gym_observations.py", "tests/faults/test_lease.py")
+AT_IMPORT = {  # functions that are called when their module is imported
+    f"protocol.{name}"
+    for name in ("checkpoint.x_at_step", *(f"system.x__{x}" for x in ("live", "of_a_group", "once", "retires", "runs")))
+}
+NOTHING_FOUND = "nothing"
+ELSEWHERE = (
+    "test_every_transition_of_a_small_scope",
+    "between_processes",
+)  # Checks of another kind here, what they contain (the graphs say which events are refused), a process of its own
+ELSEWHERE = (
+    "a_small_scope_is_as_recorded",
+    "every_gym_answers_as_recorded",
+    "refused_with_its_rule",
+    "between_processes",
+)
 AT_IMPORT = {
     f"protocol.{x}"
     for x in ("checkpoint.x_at_step", "system.x__live", "system.x__once", "system.x__retires", "system.x__runs")
@@ -128,21 +142,17 @@ def put(owner: object, name: str, new: object) -> None:
     for module in list(sys.modules.values()):
         if not str(getattr(module, "__file__", None) or "").startswith(tree):
             continue
-        for key, value in list(vars(module).items()):
-            if value is old:
-                setattr(module, key, new)
+        tables = [value for value in vars(module).values() if isinstance(value, dict)]
+        for table in (vars(module), *tables):
+            for key, value in list(table.items()):
+                if value is old:
+                    table[key] = new
     changes = [tuple(new if x is old else x for x in pair) for pair in lease.CHANGES]
     lease.CHANGES = tuple(changes)
     for key, rule in list(RULES.items()):
         changed = {f: new for f in ("candidates", "guard", "apply") if getattr(rule, f) is old}
         if changed:
             RULES[key] = evolve(rule, **changed)
-    from protocol import events
-
-    readers = events._READERS  # noqa: SLF001
-    for key, value in readers.items():
-        if value is old:
-            readers[key] = new
 
 
 class Check:
@@ -154,14 +164,15 @@ class Check:
 
 def graphs() -> Iterator[Check]:
     """The recorded graphs, which here fail at their first difference."""
-    from tests.protocol.test_graphs import GRAPHS, told
+    from tests.protocol import test_graph_of_gym, test_graphs
 
-    def check(key: tuple[str, str], expected: list[int]) -> None:
-        for now, before in zip_longest(map(hash, told(*key)), expected):
+    def check(told: Callable[[], Iterator[str]], expected: list[int]) -> None:
+        for now, before in zip_longest(map(hash, told()), expected):
             assert now == before
 
-    for key in GRAPHS:
-        yield Check(f"graph {' '.join(key)}", partial(check, key, [hash(text) for text in told(*key)]))
+    ways = {f"graph {' '.join(key)}": partial(test_graphs.told, *key) for key in test_graphs.GRAPHS}
+    for name, told in {"graph of gym": test_graph_of_gym.told, **ways}.items():
+        yield Check(name, partial(check, told, [hash(text) for text in told()]))
 
 
 def tests(items: list) -> Iterator[Check]:
@@ -216,11 +227,13 @@ def put_again(mutant: str) -> None:
     from protocol import checkpoint, system
 
     os.environ["MUTANT_UNDER_TEST"] = mutant  # what mutmut's trampolines go by
-    again = runpy.run_path("protocol/checkpoint.py")
+    again = runpy.run_path("protocol/checkpoint.py", run_name="protocol.checkpoint")
     for name, value in list(vars(checkpoint).items()):
         if "<locals>" in getattr(value, "__qualname__", ""):
             put(checkpoint, name, again[name])
-    system.RULES.update(runpy.run_path("protocol/system.py")["RULES"])
+    again = runpy.run_path("protocol/system.py", run_name="protocol.system")
+    system.RULES.update(again["RULES"])
+    system.OF_A_GROUP, system.OF_NOBODY = again["OF_A_GROUP"], again["OF_NOBODY"]
 
 
 def forget() -> None:
@@ -296,18 +309,31 @@ def attempt(mutant: str, owner: object, name: str, new: Callable, checks: list[C
 
 
 class Loop:
-    """A pytest plugin that runs mutants in the place of tests: first with the quick checks, then with the others."""
+    """A pytest plugin that runs mutants in the place of tests: first with the quick checks, then with the others.
 
-    def __init__(self, wanted: list[str], write: Callable[[str, str], None]) -> None:
-        self.wanted, self.write = wanted, write
+    What has killed another mutant of the function comes first.
+    """
+
+    def __init__(self, wanted: list[str], known: dict[str, str], jobs: int, write: Callable[[str, str], None]) -> None:
+        self.wanted, self.jobs, self.write = wanted, jobs, write
+        self.kills = Counter((name.rpartition("__mutmut_")[0], how) for name, how in known.items())
 
     def pytest_runtestloop(self, session: object) -> bool:
-        where = functions(holders())
         checks = measured([*graphs(), *tests(session.items), *listed()])
         print(f"{len(checks)} checks, {sum(check.seconds for check in checks):.0f} s", file=sys.stderr, flush=True)
-        kills: Counter[tuple[str, str]] = Counter()  # of a function, by a check
-        at = mmap.mmap(-1, 2)
-        left = self.wanted
+        children = []
+        for part in range(self.jobs):
+            child = os.fork()
+            if child == 0:
+                self.work(self.wanted[part :: self.jobs], checks)
+                os._exit(0)
+            children.append(child)
+        for child in children:
+            os.waitpid(child, 0)
+        return True
+
+    def work(self, left: list[str], checks: list[Check]) -> None:
+        where, at = functions(holders()), mmap.mmap(-1, 2)
         for quick in (True, False):
             tried, left = left, []
             for mutant in tried:
@@ -316,10 +342,12 @@ class Loop:
                 owner, name, mutants = where[of]
                 lines = {(module.partition(".")[2], x) for x in changed_lines(mutants["_mutmut_orig"], mutants[key])}
                 fitting = [c for c in checks if (c.seconds < QUICK) is quick and not lines.isdisjoint(c.lines)]
-                fitting.sort(key=lambda check: -kills[of, check.name])
+                if module != "protocol.lease":
+                    fitting = [c for c in fitting if "test_lease.py" not in c.name]
+                fitting.sort(key=lambda check: -self.kills[of, check.name])
                 killer = attempt(mutant, owner, name, mutants[key], fitting, at)
                 if killer is not None:
-                    kills[of, killer] += 1
+                    self.kills[of, killer] += 1
                     self.write(mutant, killer)
                 elif quick:
                     left.append(mutant)
@@ -327,24 +355,24 @@ class Loop:
                 else:
                     ran = any(not lines.isdisjoint(check.lines) for check in checks)
                     self.write(mutant, "survived" if ran else "not run")
-        return True
 
 
-def run_inside(work: Path, wanted: list[str], part: int, of: int) -> None:
+def run_inside(work: Path, jobs: int) -> None:
     import pytest
 
+    wanted, known = json.loads((work / "wanted.json").read_text()), json.loads((work / "results.json").read_text())
     os.chdir(work / "mutants")
     sys.path.insert(0, ".")
     os.environ.pop("MUTANT_UNDER_TEST", None)
     for owner, name, mutants in functions(holders()).values():
         put(owner, name, mutants["_mutmut_orig"])  # before anything else is imported
-    out = os.fdopen(os.dup(1), "w")
+    out = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
     def write(mutant: str, how: str) -> None:
-        print(json.dumps([mutant, how]), file=out, flush=True)
+        os.write(out, json.dumps([mutant, how]).encode() + b"\n")
 
-    pytest.main(["-q", "-s", "-p", "no:cacheprovider", *TESTS], plugins=[Loop(wanted[part::of], write)])
+    pytest.main(["-q", "-s", "-p", "no:cacheprovider", *TESTS], plugins=[Loop(wanted, known, jobs, write)])
 
 
 def run(work: Path, jobs: int, only: str) -> None:
@@ -364,17 +392,14 @@ def run(work: Path, jobs: int, only: str) -> None:
         survivors = sum(counts[how] for how in SURVIVED)
         print(f"{len(known)}: {survivors / max(1, len(known)):.1%} survive", dict(counts), flush=True)
 
-    def worker(part: int) -> None:
-        command = [python, __file__, "inside", work, "--part", str(part), "-j", str(jobs)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            for number, line in enumerate(process.stdout):
-                name, how = json.loads(line)
-                known[name] = how
-                if number % 50 == 0:
-                    told()
-
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(worker, range(jobs)))
+    told()
+    command = [python, __file__, "inside", work, "-j", str(jobs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for number, line in enumerate(process.stdout, 1):
+            name, how = json.loads(line)
+            known[name] = how
+            if number % 50 == 0:
+                told()
     told()
 
 
@@ -403,7 +428,6 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="a part of the mutants' names, or `survived` for those of the last run"
     )
-    parser.add_argument("--part", type=int, default=0)
     given = parser.parse_args()
     work = given.dir.resolve()
     if given.action == "make":
@@ -413,7 +437,7 @@ def main() -> None:
     elif given.action == "show":
         show(work)
     else:
-        run_inside(work, json.loads((work / "wanted.json").read_text()), given.part, given.jobs)
+        run_inside(work, given.jobs)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 import pytest
 
+from protocol import system as rules
 from protocol.events import Admit, Deliver, Finalize, Flush
 from protocol.findings import Cause
 from protocol.identity import Attempt
 from protocol.properties import cause, culprits
 from protocol.runs import group_of
 from protocol.trainer import AttemptStatus, Entry, Seen
+from protocol.wire import Call
 from tests.protocol.histories import play, start
 
 GROUP_0_ENDS = "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | finish p0_g1/0 | deliver p0_g1/0 | finalize 0 | flush"
@@ -52,3 +54,12 @@ def test_the_ledger_does_not_know_a_sibling_or_an_attempt_that_it_does_not_hold(
 )
 def test_an_event_is_about_the_group_that_it_names(event, group):
     assert group_of(event) == group
+
+
+def test_an_event_of_a_group_names_it_or_an_attempt_and_every_other_one_is_nobodys():
+    kinds = {key[0].__name__ if isinstance(key, tuple) else key.__name__ for key in rules.OF_NOBODY}
+    assert {"Admit", "Finalize", "Deliver", "RetireRun"}.isdisjoint(kinds)
+    assert {"Flush", "Snapshot", "Prepare", "RestartGym"} <= kinds
+    assert {key[1] for key in rules.OF_A_GROUP if isinstance(key, tuple)} == {Call.RUN, Call.RECEIPT, Call.RETIRE}
+    assert set(rules.RULES) == rules.OF_A_GROUP | rules.OF_NOBODY
+    assert not rules.OF_A_GROUP & rules.OF_NOBODY

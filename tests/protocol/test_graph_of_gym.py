@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 
 from protocol import gym as g
 from protocol.fence import Reply
-from protocol.gym import Gym, Outcome
+from protocol.gym import Gym, Outcome, RunAnswer
 from protocol.identity import Attempt, model_receipt
+from state_machines.designs import design
 
 A, A1, B = Attempt("p0_g0", 0), Attempt("p0_g0", 1), Attempt("p0_g1", 0)
 STATES = 500  # the Gyms that are asked
@@ -78,6 +79,13 @@ def fingerprint() -> str:
 
 def test_every_operation_on_every_gym_answers_as_recorded():
     assert fingerprint() == "3bc33229462b2b4c"
+
+
+def test_under_the_lease_retire_ends_the_open_calls_of_this_and_every_earlier_attempt():
+    with design("lease"):
+        gym = g.begin(g.begin(Gym(), A).gym, A1).gym
+        after = g.retire(gym, "c0", A1)
+    assert after == Outcome(Gym(tombstones=(A, A1)), Reply(200), tuple(RunAnswer(a, 0, "cancelled") for a in (A, A1)))
 
 
 if __name__ == "__main__":

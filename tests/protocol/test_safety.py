@@ -201,6 +201,17 @@ def test_a_broken_property_is_named_with_the_sentence_that_says_why(case):
     assert sorted(found, key=str) == sorted([BROKEN[case], *ALSO.get(case, [])], key=str)
 
 
+@pytest.mark.parametrize("case", [mixed, sealed_twice, sealed_again], ids=lambda case: case.__name__)
+def test_it_is_named_too_when_groups_before_it_are_as_they_should_be(case):
+    before, event, after = case()
+    fine = Group(GroupStatus.GENERATING, before.trainer.groups[0].siblings)
+    before, after = (
+        system.replace(trainer=system.trainer.replace(groups=(fine, None, *system.trainer.groups)))
+        for system in (before, after)
+    )
+    assert BROKEN[case][0] in {violation.property for violation in unsafe(before, event, after)}
+
+
 def test_under_the_lease_a_commit_may_leave_what_has_finished_and_nothing_else():
     bare = gym(play(start("sibling", "siblings=1"), "admit 0"), executions=((A, Execution(PARKED)),))
     with design("lease"):
