@@ -34,9 +34,10 @@ class Measured:
 
 @frozen
 class Checked:
-    """What SPIN says. `errors` counts the states in which the pair is at rest and Gym is not ready.
+    """What SPIN says. `errors` counts the states in which the pair is at rest and Gym is not ready, if asked for.
 
-    `states` and `transitions` are those stored and taken; `seconds` are of spin and gcc, and of the checker.
+    `states` and `transitions` are those stored and taken; `seconds` are of spin and gcc, and of the checker; `memory`
+    is the checker's.
     """
 
     states: int
@@ -94,40 +95,38 @@ def check(
     policy: Policy,
     scope: Scope,
     *,
-    verdict: bool = False,
+    verdict: bool = True,
     symmetry: bool = False,
-    level: str = "-O0",
-    partial_order: bool = False,
+    build: tuple[str, ...] = ("-O0", "-DNOREDUCE"),
     first: bool = False,
     limit: float = 600,
 ) -> Checked:
     """Explore the model with SPIN. `-o2` keeps variables that are only written: they are part of the state.
 
-    `verdict` counts the errors (with one more transition each); `first` stops at the first one.
+    `build` are switches of gcc. `verdict` asks for the errors, `first` stops at the first one. Raises TimeoutError when
+    all of it takes longer than `limit` seconds.
     """
     extra = [f"-D{name}" for name, on in (("CHECK", verdict), ("SYMMETRY", symmetry)) if on]
-    build = [level, "-DSAFETY", "-DVECTORSZ=2048", "-w", *(() if partial_order else ("-DNOREDUCE",))]
     with tempfile.TemporaryDirectory() as work:
         made = measure(["spin", *defines(policy, scope), *extra, "-o2", "-a", str(HERE / "handover.pml")], work)
         if made.code or "rror" in made.output:
             raise RuntimeError(made.output)
-        built = measure(["gcc", *build, "-o", "pan", "pan.c"], work, limit)
+        built = measure(["gcc", *build, "-DSAFETY", "-DVECTORSZ=2048", "-w", "-o", "pan", "pan.c"], work, limit)
         if built.code < 0:
             raise TimeoutError(f"gcc did not finish in {limit:.0f} s")
         if built.code:
             raise RuntimeError(built.output)
-        ran = measure(["./pan", "-E", "-c1" if first else "-c0", "-m1000000", "-w24"], work, limit)
+        compiling = made.seconds + built.seconds
+        ran = measure(["./pan", "-E", "-c1" if first else "-c0"], work, limit - compiling)
     errors = re.search(r"errors: (\d+)", ran.output)
     if ran.code < 0 or errors is None:
         raise TimeoutError(f"pan did not finish in {limit:.0f} s")
     if "max search depth too small" in ran.output or "out of memory" in ran.output:
         raise RuntimeError(ran.output)
     counts = {what.split(",")[0].split(" ")[0]: round(float(n)) for n, what in COUNT.findall(ran.output)}
-    taken = counts["transitions"] - 1  # SPIN counts the initial state too
-    return Checked(counts["states"], taken, int(errors[1]), made.seconds + built.seconds, ran.seconds, ran.memory)
+    taken = counts["transitions"] - 1 - int(errors[1])  # SPIN counts the initial state too, and every failed assertion
+    return Checked(counts["states"], taken, int(errors[1]), compiling, ran.seconds, ran.memory)
 
 
 if __name__ == "__main__":
-    chosen = parse(sys.argv[1]), Scope(*map(int, sys.argv[2:]))
-    print(check(*chosen))
-    print(check(*chosen, verdict=True))
+    print(check(parse(sys.argv[1]), Scope(*map(int, sys.argv[2:]))))
