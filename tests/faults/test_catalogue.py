@@ -130,10 +130,13 @@ def test_the_document_is_what_the_command_prints():
 
 
 def hunted(entry, examples):
-    """The length of the shortest history of every verdict that a hunt finds; under the mutant of one held off."""
+    """The length of the shortest history of every verdict that a hunt finds; under the mutant of one held off.
+
+    Hunts of the policies as they are judge by memos that know no mutants, and of fairness only when they are asked.
+    """
     machine(entry.policy, entry.scope)  # made once for all, so not under a mutant
     with applied(entry.mutant):
-        if entry.mutant is None:
+        if entry.mutant is None and entry.verdict.word != "unfair":
             found = hunt(entry.policy, entry.scope, seed=1, examples=examples, certify=False).findings
             return {finding.verdict: len(finding.events) for finding in found}
         session = Session(Walk(entry.policy, entry.scope, Decider()))
