@@ -4,6 +4,7 @@ from typing import Any
 
 Found = dict[str, Any]
 OURS = "stranded prove"
+MANY = 10_000  # with fewer states, memory says nothing of a state
 INTRODUCTION = """# Exploration beside other tools
 
 Written by `{command}`; do not edit.
@@ -92,7 +93,7 @@ def table(row: Found) -> str:
                     "-" if moved is None else f"{moved:,}",
                     "-" if moved is None else f"{moved / x['seconds']:,.0f}",
                     f"{x['memory']:.0f}",
-                    f"{x['memory'] * 2**20 / x['states']:,.0f}",
+                    f"{x['memory'] * 2**20 / x['states']:,.0f}" if x["states"] >= MANY else "-",
                     "clean" if x["clean"] else "stranded",
                 ]
             )
