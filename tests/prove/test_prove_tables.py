@@ -2,18 +2,21 @@
 
 import random
 
+import numpy as np
 import pytest
 from naive import FAULTS
 
 from protocol import policy as policies
+from protocol import properties
 from protocol import scope as scopes
 from protocol.events import Finish
 from protocol.executions import Gym
 from protocol.policy import NAMED
 from protocol.state import initial
 from protocol.system import enabled, step
-from state_machines import successors
-from state_machines.factor import COVERED, FactoringError, check_covered, join, split
+from state_machines import batches, successors
+from state_machines.factor import COVERED, FactoringError, Local, Parts, Sibling, check_covered, join, split
+from state_machines.prove import Explorer
 from state_machines.successors import Successors
 
 ALL_FAULTS = ",".join(f"{name}=1" for name in [*FAULTS, "trainer_restarts", "gym_restarts", "restarts"])
@@ -61,6 +64,40 @@ def test_the_tables_have_the_real_successors_of_every_state(name, faults):
         seen |= fresh
         frontier += fresh
     assert tables.real_steps
+
+
+def test_a_level_at_a_time_has_the_real_successors_of_every_state(monkeypatch):
+    monkeypatch.setattr(batches, "SAMPLE", 1)
+    scope = scopes.parse("groups=2,siblings=1,failures=1,lost_replies=0")
+    explorer = Explorer(policies.named("prompt_group_repaired"), scope)
+    explorer.run()
+    assert explorer.successors.sampled == explorer.states
+    assert explorer.closures.successors.sampled
+
+
+def test_ids_that_do_not_fit_are_an_error_and_never_cut_off():
+    for columns, (head, each) in batches.WIDTHS.items():
+        row = np.zeros((1, columns), np.int32)
+        for at, bits in ((0, head), (1, each)):
+            if bits < 31:
+                row[0, at] = 1 << bits
+                with pytest.raises(batches.TooWide):
+                    batches.pack(row)
+            row[0, at] = 0
+    with pytest.raises(batches.TooWide):
+        batches.pack(np.full((1, 9), 1 << 16, np.int32))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_blame_of_a_system_is_the_least_of_its_groups(name):
+    policy, scope, rnd = policies.named(name), scopes.parse(f"snapshots=3,{ALL_FAULTS}"), random.Random(name)
+    empty = Local(None, None, (Sibling(),) * scope.siblings)
+    for _ in range(8):
+        for system in walk(policy, scope, 60, rnd):
+            parts = split(system)
+            alone = [join(policy, scope, Parts(parts.shared, (x, empty))) for x in parts.locals]
+            for blamed in (properties.blame, properties.obstacle):
+                assert blamed(system) == min(map(blamed, alone))
 
 
 def test_a_step_that_touches_another_group_is_caught(monkeypatch):
