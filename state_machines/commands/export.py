@@ -23,7 +23,7 @@ MOST = 5_000  # states that Graphviz can still lay out
 @click.option("--format", "form", type=click.Choice(("itf", "dot")), required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="write there, not to standard output")
 @click.option("--policy", type=POLICY, help="itf: instead of the file's own; dot: of the graph [prompt_group]")
-@click.option("--max-states", type=click.IntRange(1), default=MOST, metavar="N", help=f"dot: refuse more [{MOST}]")
+@click.option("--max-states", type=click.IntRange(1), default=MOST, metavar="N", help=f"dot: refuse more [{MOST:,}]")
 @click.option("--raw", is_flag=True, help="dot: every state, without any reduction")
 @scope_options
 def export(
@@ -38,7 +38,8 @@ def export(
     """Write a history or a state graph for other tools.
 
     itf is the history in FILE as ITF JSON, which Apalache's and Quint's tools read. dot is the graph of everything that
-    a policy can do in a scope, for Graphviz; it takes no FILE.
+    a policy can do in a scope, for Graphviz, also beyond violations, so it has more states than prove counts; it takes
+    no FILE.
     """
     if form == "itf":
         if file is None:
@@ -68,5 +69,6 @@ def _graph(policy: Policy, scope: Scope, max_states: int, raw: bool) -> str:
         return dot(policy, scope, max_states=max_states, on=NONE if raw else ALL)
     except TooMany:
         raise click.ClickException(
-            f"the graph has more than {max_states:,} states; choose a smaller scope or a larger --max-states"
+            f"the graph, which goes on where prove stops, beyond violations, has more than {max_states:,} states; "
+            "choose a smaller scope or a larger --max-states"
         ) from None

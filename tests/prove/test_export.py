@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -81,6 +82,12 @@ def test_the_graph_has_a_node_for_every_state_and_an_edge_for_every_transition()
     assert len(re.findall(r"^  s\d+ \[", text, re.MULTILINE)) == len(graph.states)
     assert len(re.findall(r"^  s\d+ -> ", text, re.MULTILINE)) == len(graph.targets)
     assert "lost_reply" in text
+
+
+def test_the_graph_goes_on_where_prove_stops():
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8")
+    nodes = len(re.findall(r"^  s\d+ \[", dot(named("sibling"), ONE), re.MULTILINE))
+    assert f"has {nodes} states, of which prove visits {prove(named('sibling'), ONE).states}." in page
 
 
 def test_a_graph_of_a_policy_without_traps_has_no_red_state():

@@ -1,5 +1,7 @@
 """Another protocol, another Hypothesis machine: the trap is seen, and the same machine without us sees nothing."""
 
+import re
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -51,6 +53,21 @@ def test_exploration_finds_the_trap_in_the_same_model_and_none_after_the_repair(
     assert [name for name, _ in graph.path(found[0])] == ["ask", "grant", "lose"]
     repaired = explore_model(example.Lock(), partial(example.enabled, idempotent=True), example.step)
     assert all(can_reach(repaired, example.free))
+
+
+def test_the_files_of_the_page_work_in_an_empty_folder(tmp_path):
+    page = (EXAMPLE.parent / "for-others.md").read_text("utf-8")
+    files = dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", page, re.DOTALL))
+    assert list(files) == ["test_door.py", "trap.py"]
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "lease_lock.py").write_text((EXAMPLE / "lease_lock.py").read_text("utf-8"))
+    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    door = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_door.py"])
+    assert door.returncode == 1
+    assert "opens: nothing that may follow leads there from ('locked', False)" in door.stdout
+    trap = run([sys.executable, "trap.py"])
+    assert trap.stdout == "[('ask', 0), ('grant', 0), ('lose', 0)]\n", trap.stderr
 
 
 def test_something_can_happen_in_every_state_of_the_example():
