@@ -130,7 +130,9 @@ class Explorer:
             if memory() > enough:
                 raise Stopped(f"more than {enough >> 20:,} MiB of memory")
 
-        self.closures.guard = lambda pending: look(pending, most * RECOVERIES, " in the recoveries of one level")
+        self.closures.guard = lambda pending: look(
+            pending, most * RECOVERIES, f" in the recoveries of one level, {RECOVERIES} times {most:,}"
+        )
         start = np.array([self.successors.encode(initial(self.policy, self.scope))], np.int32)
         visited = pack(start)
         frontier, first = self._admit(Chunk(start, np.array([NOBODY]), np.array([0])))
