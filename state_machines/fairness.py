@@ -1,21 +1,22 @@
 """Fairness: once faults stop, a fair scheduler settles everything. What AG EF cannot see: always possible, never done.
 
 From a state, only SYSTEM events happen, for ever or until none is left. A scheduler is *weakly fair* when an event that
-stays possible is taken at some time. The property fails in exactly two ways, and a finding shows which:
+stays possible is taken at some time. Every such run must settle, and stay so: a moment in which everything is settled
+but for a request still on the wire is no end. The property fails in exactly two ways, and a finding shows which:
 
 - an end: a state that is not settled and in which no SYSTEM event is possible;
-- a *lasso*: a way into a loop that never settles and that a fair scheduler may follow for ever.
+- a *lasso*: a way into a loop through a state that is not settled, which a fair scheduler may follow for ever.
 
-Loops are found as strongly connected components of the states that are not settled. A component is a fair loop when
-every event is impossible in one of its states, or taken inside it. A smaller loop inside it would only make more events
-possible throughout, so the components decide the question.
+Loops are found as strongly connected components. One in which a state is not settled is a fair loop when every event
+is impossible in one of its states, or taken inside it. A smaller loop inside it would only make more events possible
+throughout, so the components decide the question.
 
-The *bound* is the length of the longest fair way to a settled state, in events that make progress. Inside a component
-that every fair scheduler must leave, such as prepare, 409, prepare until the deadline, events are repeats: the clock
-bounds them, not the protocol, and they are not counted.
+The *bound* is the length of the longest fair way to where everything stays settled, in events that make progress.
+Inside a component that every fair scheduler must leave, such as prepare, 409, prepare until the deadline, events are
+repeats: the clock bounds them, not the protocol, and they are not counted.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, Generic, TypeVar
 
@@ -23,18 +24,17 @@ from attrs import frozen
 
 from protocol import properties as p
 from protocol.events import Event, Owner
-from protocol.policy import Policy
-from protocol.properties import Property
+from protocol.properties import Cause
 from protocol.scope import Scope
-from protocol.state import System, initial
+from protocol.state import System
 from protocol.system import enabled, step
 from state_machines.recovery import Unknown
-from state_machines.verdict import Judge, Verdict
 
 S = TypeVar("S", bound=Hashable)
 E = TypeVar("E", bound=Hashable)
 LIMIT: Final = 2_000_000
 SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
+CAUSES: Final = list(Cause)
 
 
 @frozen
@@ -48,41 +48,55 @@ class Lasso(Generic[S, E]):
     loop: tuple[E, ...]
     state: S
 
+    def __str__(self) -> str:
+        way = f"after {', '.join(map(str, self.prefix))}, " if self.prefix else ""
+        if not self.loop:
+            return f"A fair run: {way}nothing is possible any more."
+        return f"A fair run: {way}{', '.join(map(str, self.loop))}, for ever."
+
 
 class Fairness(Generic[S, E]):
-    """Decides for the states of a pure model whether every weakly fair run reaches `goal`, and how long that takes.
+    """Decides for the states of a pure model whether every weakly fair run ends in `goal`, and how long that takes.
 
-    `follow(state)` gives the transitions of the system itself, as (event, state after). Raises Unknown at `limit`.
+    `follow(state)` gives the transitions of the system itself, as (event, state after). Of several lassos of one length
+    the one is shown whose state has the lowest `prefer`. Raises Unknown at `limit`.
     """
 
     def __init__(
-        self, follow: Callable[[S], Iterable[tuple[E, S]]], goal: Callable[[S], bool], *, limit: int = LIMIT
+        self,
+        follow: Callable[[S], Iterable[tuple[E, S]]],
+        goal: Callable[[S], bool],
+        *,
+        limit: int = LIMIT,
+        prefer: Callable[[S], int] = lambda state: 0,
     ) -> None:
-        self.follow, self.goal, self.limit = follow, goal, limit
-        self.component: dict[S, int] = {}  # of every state decided, settled ones apart
+        self.follow, self.goal, self.limit, self.prefer = follow, goal, limit, prefer
+        self.component: dict[S, int] = {}  # of every state decided
         self.members: list[list[S]] = []
-        self.bounds: list[int | None] = []  # by component; None: some fair run never reaches the goal
+        self.bounds: list[int | None] = []  # by component; None: some fair run never stays in the goal
         self.trapped: list[bool] = []  # whether a fair run may stay in the component for ever
         self._edges: dict[S, tuple[tuple[E, S], ...]] = {}
 
     def bound(self, state: S) -> int | None:
-        """Return the longest fair way from `state` to the goal, in events of progress, or None when one never ends."""
-        if self.goal(state):
-            return 0
+        """Return the longest fair way from `state` to where the goal holds for good, in events of progress, or None."""
         if state not in self.component:
             self._decide(state)
         return self.bounds[self.component[state]]
 
     def holds(self, state: S) -> bool:
-        """Return whether every fair run from `state` reaches the goal."""
+        """Return whether every fair run from `state` reaches the goal, and stays there."""
         return self.bound(state) is not None
 
     def lasso(self, state: S) -> Lasso[S, E] | None:
         """Return the shortest way from `state` to an end or a fair loop, and the loop; None when `holds`."""
         if self.holds(state):
             return None
-        prefix, at = self._path(state, lambda x: self.trapped[self.component[x]], lambda x: not self.holds(x))
+        prefix, at = nearest(state, self.edges, self.stays, lambda x: not self.holds(x), self.prefer)
         return Lasso(prefix, self._loop(at), at)
+
+    def stays(self, state: S) -> bool:
+        """Return whether a fair run may stay here and not settle: at an end, or in a fair loop."""
+        return not self.holds(state) and self.trapped[self.component[state]] and not self.goal(state)
 
     def edges(self, state: S) -> tuple[tuple[E, S], ...]:
         """Return the transitions of `state`."""
@@ -94,37 +108,8 @@ class Fairness(Generic[S, E]):
         return found
 
     def _decide(self, root: S) -> None:
-        """Tarjan's algorithm from `root`, without recursion. Components are closed in an order in which every one
-        that can be reached from another is closed before it."""
-        index: dict[S, int] = {root: 0}
-        low: dict[S, int] = {root: 0}
-        open_, on_stack = [root], {root}
-        work = [(root, iter(self.edges(root)))]
-        while work:
-            state, rest = work[-1]
-            for _, after in rest:
-                if after in on_stack:
-                    low[state] = min(low[state], index[after])
-                elif after not in index and after not in self.component and not self.goal(after):
-                    index[after] = low[after] = len(index)
-                    open_.append(after)
-                    on_stack.add(after)
-                    work.append((after, iter(self.edges(after))))
-                    break
-            else:
-                work.pop()
-                if work:
-                    parent = work[-1][0]
-                    low[parent] = min(low[parent], low[state])
-                if low[state] == index[state]:
-                    members = []
-                    while True:
-                        member = open_.pop()
-                        on_stack.discard(member)
-                        members.append(member)
-                        if member == state:
-                            break
-                    self._close(members)
+        for members in components(root, self.edges, lambda state: state not in self.component):
+            self._close(members)
 
     def _close(self, members: list[S]) -> None:
         number = len(self.members)
@@ -133,16 +118,19 @@ class Fairness(Generic[S, E]):
             self.component[member] = number
         self.trapped.append(self._traps(members, number))
         bound: int | None = None if self.trapped[-1] else 0
+        left = not all(map(self.goal, members))
         for member in members:
             for _, after in self.edges(member):
-                if bound is None or self.component.get(after) == number:
+                if bound is None or self.component[after] == number:
                     continue
-                further = 0 if self.goal(after) else self.bounds[self.component[after]]
-                bound = None if further is None else max(bound, further + 1)
+                further = self.bounds[self.component[after]]
+                bound = None if further is None else max(bound, further + 1 if further or left else 0)
         self.bounds.append(bound)
 
     def _traps(self, members: list[S], number: int) -> bool:
-        """Whether a fair run may stay: it is at an end, or no event stays possible here without being taken here."""
+        """Whether a fair run may stay and not settle: at an end, or no event stays possible that is not taken here."""
+        if all(map(self.goal, members)):
+            return False
         if len(members) == 1 and not self.edges(members[0]):
             return True
         always: set[E] | None = None
@@ -194,20 +182,74 @@ class Fairness(Generic[S, E]):
                     queue.append(after)
         raise AssertionError("a component is strongly connected")
 
-    def _path(self, start: S, found: Callable[[S], bool], through: Callable[[S], bool]) -> tuple[tuple[E, ...], S]:
-        came: dict[S, tuple[S, E] | None] = {start: None}
-        for at in (queue := [start]):
-            if found(at):
-                events, end = [], at
-                while (link := came[at]) is not None:
-                    events.append(link[1])
-                    at = link[0]
-                return tuple(events[::-1]), end
-            for event, after in self.edges(at):
-                if after not in came and not self.goal(after) and through(after):
+
+def components(
+    root: S,
+    edges: Callable[[S], Sequence[tuple[Any, S]]],
+    enter: Callable[[S], bool],
+    open_: list[S] | None = None,
+) -> Iterator[list[S]]:
+    """Yield the strongly connected components that `root` leads to, each after all those that it leads to.
+
+    Tarjan's algorithm, without recursion. States that `enter` does not want are left out. `open_` are the states
+    entered whose component is not known yet: each of them leads to wherever the search is.
+    """
+    open_ = [] if open_ is None else open_
+    index: dict[S, int] = {root: 0}
+    low: dict[S, int] = {root: 0}
+    open_.append(root)
+    on_stack = {root}
+    work = [(root, iter(edges(root)))]
+    while work:
+        state, rest = work[-1]
+        for _, after in rest:
+            if after in on_stack:
+                low[state] = min(low[state], index[after])
+            elif after not in index and enter(after):
+                index[after] = low[after] = len(index)
+                open_.append(after)
+                on_stack.add(after)
+                work.append((after, iter(edges(after))))
+                break
+        else:
+            work.pop()
+            if work:
+                parent = work[-1][0]
+                low[parent] = min(low[parent], low[state])
+            if low[state] == index[state]:
+                members = []
+                while True:
+                    member = open_.pop()
+                    on_stack.discard(member)
+                    members.append(member)
+                    if member == state:
+                        break
+                yield members
+
+
+def nearest(
+    start: S,
+    edges: Callable[[S], Iterable[tuple[E, S]]],
+    found: Callable[[S], bool],
+    through: Callable[[S], bool],
+    prefer: Callable[[S], int],
+) -> tuple[tuple[E, ...], S]:
+    """Return the shortest events from `start` to a state that is `found`, and that state: of several, the preferred."""
+    came: dict[S, tuple[S, E] | None] = {start: None}
+    level = [start]
+    while level:
+        ends = [state for state in level if found(state)]
+        if ends:
+            end = min(ends, key=prefer)
+            return history(came, end), end
+        following = []
+        for at in level:
+            for event, after in edges(at):
+                if after not in came and through(after):
                     came[after] = (at, event)
-                    queue.append(after)
-        raise AssertionError("a state that never settles leads to an end or to a fair loop")
+                    following.append(after)
+        level = following
+    raise AssertionError("a state that never settles leads to an end or to a fair loop")
 
 
 def follow(system: System) -> list[tuple[Event, System]]:
@@ -217,55 +259,15 @@ def follow(system: System) -> list[tuple[Event, System]]:
 
 def of_system(limit: int = LIMIT) -> Fairness[System, Event]:
     """Return the decision procedure for the protocol: `settled` under a weakly fair scheduler."""
-    return Fairness(follow, p.settled, limit=limit)
+    return Fairness(follow, p.settled, limit=limit, prefer=lambda system: rank(p.unsettled_by(system)))
 
 
-@frozen
-class Unfair:
-    """A history after which a fair scheduler may never settle, although the other liveness properties hold there."""
+def rank(cause: Cause) -> int:
+    """Return which cause to prefer where ways to several are equally short: the last one in the order of `Cause`.
 
-    events: tuple[Event, ...]
-    lasso: Lasso[System, Event]
-    verdict: Verdict
-
-
-@frozen
-class Report:
-    """What `decide` found: unfair histories, one for each cause, shortest first; the bound; the states looked at."""
-
-    unfair: tuple[Unfair, ...]
-    bound: int
-    states: int
-
-
-def decide(policy: Policy, scope: Scope, *, limit: int = LIMIT) -> Report:
-    """Decide fairness in a scope: every reachable state whose other properties hold is asked. Breadth first.
-
-    `bound` is the longest fair way to a settled state, from every state from which each one ends. Raises Unknown.
+    The answer depends on no index, so a permuted system has the same cause.
     """
-    fairness, judge = of_system(limit), Judge(limit)
-    start = initial(policy, scope)
-    came: dict[System, tuple[System, Event] | None] = {start: None}
-    found: dict[Verdict, Unfair] = {}
-    longest = 0
-    for system in (queue := [start]):
-        bound = fairness.bound(system)
-        if bound is not None:
-            longest = max(longest, bound)
-        elif judge.state(system) is None:
-            lasso = fairness.lasso(system)
-            assert lasso is not None
-            verdict = Verdict(Property.FAIR.value, p.unsettled_by(lasso.state).value)
-            if verdict not in found:
-                found[verdict] = Unfair(history(came, system), lasso, verdict)
-        for event in enabled(system):
-            after = step(system, event)
-            if after not in came:
-                if len(came) >= limit:
-                    raise Unknown(len(came))
-                came[after] = (system, event)
-                queue.append(after)
-    return Report(tuple(sorted(found.values(), key=lambda u: len(u.events))), longest, len(came))
+    return 0 if cause is Cause.OTHER else -CAUSES.index(cause)
 
 
 def history(came: dict[Any, Any], state: Any) -> tuple[Any, ...]:
@@ -278,12 +280,12 @@ def history(came: dict[Any, Any], state: Any) -> tuple[Any, ...]:
 
 
 def check(lasso: Lasso[S, E], start: S, fairness: Fairness[S, E]) -> bool:
-    """Return whether `lasso` is what it says: it can be followed, never meets the goal, and starves no event."""
+    """Return whether `lasso` is what it says: it can be followed, comes by no goal for good, and starves no event."""
     at, seen = start, [start]
     for event in (*lasso.prefix, *lasso.loop):
         at = dict(fairness.edges(at))[event]
         seen.append(at)
-    if any(map(fairness.goal, seen)) or at != lasso.state:
+    if fairness.goal(at) or at != lasso.state:
         return False
     if not lasso.loop:
         return not fairness.edges(at)

@@ -113,6 +113,7 @@ def hunt(
     certify: bool = True,
     seconds: float | None = None,
     partial: bool = False,
+    fair: bool = False,
 ) -> HuntResult:
     """Return every verdict that random histories of `policy` in `scope` meet, each with its shortest history.
 
@@ -120,12 +121,15 @@ def hunt(
     the budget of each run of Hypothesis. With a `target` every step runs there too, and a difference from the model is
     a finding. Raises targets.TargetError when the target stops.
 
+    With `fair` it also looks for unfair histories (`settling`).
+
     After `seconds`, and with `partial` after Ctrl-C too, it returns what was found so far; not with a target.
     """
     began = time.monotonic()
     if seed is None:
         seed = digest(policy.axes(), scope.sizes()) if derandomize else random.SystemRandom().randrange(1 << 32)
-    session = Session(machine(policy, scope).session.walk, target)
+    walk = Walk(policy, scope, Judge(fair=True)) if fair else machine(policy, scope).session.walk
+    session = Session(walk, target)
     if progress is not None:
         session.progress = lambda s: progress(Progress(s.states, s.examples, len(s.shortest)))
     stopped, came = None, interrupt.count()
@@ -138,7 +142,7 @@ def hunt(
         if target is not None or not noticed or not (late or partial):
             raise
         stopped = OUT_OF_TIME if late else INTERRUPTED
-        session.walk = Walk(policy, scope, Judge(QUICK))
+        session.walk = Walk(policy, scope, Judge(QUICK, fair=fair))
     findings = [_finding(session, verdict, certify and not stopped) for verdict in sorted(session.shortest)]
     wanted = expected(policy, scope)
     seen = Counter({name: session.seen[name] for name in WITNESSES})

@@ -36,25 +36,23 @@ def replay(policy: Policy, scope: Scope, events: Iterable[Event], judge: Judge |
     All events run, also those after the first violation. Raises `recovery.Unknown` when a state cannot be decided.
     """
     events = tuple(events)
-    judge = judge or Judge()
     states = [initial(policy, scope)]
-    verdict, at = judge.state(states[0]), 0
     for number, event in enumerate(events, 1):
         try:
             states.append(step(states[-1], event))
         except IllegalEvent as error:
             raise TraceError(f"event {number}: {error}") from None
-        if verdict is None:
-            verdict, at = judge.step(states[-2], event, states[-1]), number
-    return Replay(policy, scope, events, tuple(states), verdict, at if verdict is not None else None)
+    return Replay(policy, scope, events, tuple(states), *(judge or Judge()).history(states, events))
 
 
 def replay_trace(trace: Trace, policy: Policy | None = None, judge: Judge | None = None) -> Replay:
     """Replay a trace under its own policy or under another one.
 
     Under another policy an event that cannot happen there is left out: the histories stay comparable. The events of
-    the replay are those that happened. Raises TraceError with the file and the event's number for an illegal one.
+    the replay are those that happened. A trace of an unfair history is asked for fairness. Raises TraceError with the
+    file and the event's number for an illegal one.
     """
+    judge = judge or Judge(fair=trace.verdict is not None and not trace.verdict.ends)
     if policy is None or policy == trace.policy:
         try:
             return replay(trace.policy, trace.scope, trace.events, judge)

@@ -13,10 +13,10 @@ from protocol import properties as p
 from protocol import system as rules
 from protocol.events import Event, Owner
 from protocol.policy import Policy
-from protocol.properties import Property
+from protocol.properties import Cause, Property
 from protocol.scope import Scope
 from protocol.state import System, initial
-from state_machines.fairness import Fairness, history, of_system
+from state_machines.fairness import Fairness, Lasso, history, nearest, of_system, rank
 from state_machines.recovery import Recovery, Unknown
 from state_machines.verdict import Verdict
 
@@ -61,15 +61,28 @@ class Decider:
             return Verdict(Property.UNBLOCKED.value, p.blocked_by(system).value)
         if not self.reopened.reaches(system):
             return Verdict(Property.REOPENS.value, p.closed_by(system).value)
-        lasso = self.fairness.lasso(system)
-        return None if lasso is None else Verdict(Property.FAIR.value, p.unsettled_by(lasso.state).value)
+        return None if self.fairness.holds(system) else Verdict(Property.FAIR.value, self.unfair_by(system).value)
+
+    def unfair_by(self, system: System) -> Cause:
+        """Return the cause of the nearest state in which it is decided that an unfair one will not settle."""
+
+        def lost(at: System) -> bool:
+            return not (self.ready.reaches(at) and self.reopened.reaches(at)) or self.fairness.stays(at)
+
+        def cause(at: System) -> Cause:
+            return p.unsettled_by(at) if self.ready.reaches(at) else p.cause(at)
+
+        edges, fair = self.fairness.edges, self.fairness.holds
+        return cause(nearest(system, edges, lost, lambda at: not fair(at), lambda at: rank(cause(at)))[1])
 
     def step(self, before: System, event: Event, after: System) -> Verdict | None:
-        """Return the first property that the step breaks, or None."""
+        """Return the first property that the step breaks, or None. What was unfair before is not unfair by the step."""
         broken = p.unsafe(before, event, after)
         if broken:
             return Verdict(broken[0].property.value, broken[0].property.value)
-        return self.state(after)
+        verdict = self.state(after)
+        standing = verdict is not None and verdict.word == "unfair" and not self.fairness.holds(before)
+        return None if standing else verdict
 
 
 def search(policy: Policy, scope: Scope, *, limit: int = LIMIT, every: bool = False) -> Iterator[Finding]:
@@ -96,7 +109,7 @@ def search(policy: Policy, scope: Scope, *, limit: int = LIMIT, every: bool = Fa
             if len(came) >= limit:
                 raise Unknown(len(came))
             came[after] = (system, event)
-            if verdict is None or verdict.word == "unfair":
+            if verdict is None or not verdict.ends:
                 queue.append(after)
 
 
@@ -111,3 +124,51 @@ def first_verdict(policy: Policy, scope: Scope, events: Iterable[Event]) -> Verd
         if verdict is not None:
             return verdict
     return None
+
+
+@frozen
+class Unfair:
+    """A history after which a fair scheduler may never settle, although the other liveness properties hold there."""
+
+    events: tuple[Event, ...]
+    lasso: Lasso[System, Event]
+    verdict: Verdict
+
+
+@frozen
+class Report:
+    """What `fairness_of` found: unfair histories, one for each cause, shortest first; the bound; the states seen."""
+
+    unfair: tuple[Unfair, ...]
+    bound: int
+    states: int
+
+
+def fairness_of(policy: Policy, scope: Scope, *, limit: int = LIMIT) -> Report:
+    """Decide fairness in a scope: every reachable state whose other properties hold is asked. Breadth first.
+
+    `bound` is the longest fair way to a settled state, from every state from which each one ends. Raises Unknown.
+    """
+    decider, start = Decider(limit), initial(policy, scope)
+    came: dict[System, tuple[System, Event] | None] = {start: None}
+    found: dict[Verdict, Unfair] = {}
+    longest = 0
+    for system in (queue := [start]):
+        bound = decider.fairness.bound(system)
+        if bound is not None:
+            longest = max(longest, bound)
+        else:
+            verdict = decider.state(system)
+            assert verdict is not None
+            if verdict.word == "unfair" and verdict not in found:
+                lasso = decider.fairness.lasso(system)
+                assert lasso is not None
+                found[verdict] = Unfair(history(came, system), lasso, verdict)
+        for event in rules.enabled(system):
+            after = rules.step(system, event)
+            if after not in came:
+                if len(came) >= limit:
+                    raise Unknown(len(came))
+                came[after] = (system, event)
+                queue.append(after)
+    return Report(tuple(sorted(found.values(), key=lambda u: len(u.events))), longest, len(came))

@@ -24,8 +24,13 @@ SIBLINGS: Final = LIMITS["siblings"][1]
 STATE_LIMIT: Final = 60_000  # states, up to symmetry, that a certificate may look at
 
 
-def outcome(walk: Walk, events: Iterable[Event]) -> tuple[tuple[Event, ...], Verdict | None]:
-    """Return the events of a history that can happen, up to its first violation, and that violation."""
+def outcome(
+    walk: Walk, events: Iterable[Event], wanted: Verdict | None = None
+) -> tuple[tuple[Event, ...], Verdict | None]:
+    """Return the events of a history that can happen, up to its first violation, and that violation.
+
+    With `wanted` the history goes on where another verdict does not end it.
+    """
     node, kept = walk.start, []
     if walk.broken is not None:
         return (), walk.broken
@@ -36,7 +41,7 @@ def outcome(walk: Walk, events: Iterable[Event]) -> tuple[tuple[Event, ...], Ver
         event = possible
         edge = walk.follow(node, event)
         kept.append(event)
-        if edge.verdict is not None:
+        if edge.verdict is not None and (edge.verdict.ends or wanted in (None, edge.verdict)):
             return tuple(kept), edge.verdict
         node = edge.node
     return tuple(kept), None
@@ -60,7 +65,7 @@ def shrink(walk: Walk, verdict: Verdict, events: Iterable[Event]) -> tuple[Event
     best = tuple(events)
     while True:
         for candidate in _simpler(best):
-            kept, found = outcome(walk, candidate)
+            kept, found = outcome(walk, candidate, verdict)
             if found == verdict and _size(kept) < _size(best):
                 best = kept
                 break
@@ -132,7 +137,7 @@ def plainest(walk: Walk, verdict: Verdict, length: int) -> tuple[tuple[Event, ..
                 edge = walk.follow(node, event)
                 if edge.verdict == verdict:
                     return (*events, event), sure
-                if edge.verdict is not None:
+                if edge.verdict is not None and edge.verdict.ends:
                     sure = sure and edge.verdict is not UNKNOWN
                     continue
                 key = canonical(edge.node.system)

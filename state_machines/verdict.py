@@ -5,6 +5,7 @@ are different findings, each with an exception type of its own, because Hypothes
 """
 
 import builtins
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from attrs import frozen
@@ -14,6 +15,7 @@ from protocol.events import Event
 from protocol.properties import Cause, Property
 from protocol.state import System
 from state_machines.recovery import SystemRecovery, Unknown
+from state_machines.settling import SystemFairness
 
 
 @frozen(order=True)
@@ -27,6 +29,11 @@ class Verdict:
     def word(self) -> str:
         """What the state is called: stranded, blocked, closed, unfair, diverged or unsafe."""
         return WORDS.get(self.property, "unsafe")
+
+    @builtins.property
+    def ends(self) -> bool:
+        """Whether a history ends here. In an unfair state everything that is possible may still happen."""
+        return self.property != Property.FAIR.value
 
     @builtins.property
     def sentence(self) -> str:
@@ -72,15 +79,38 @@ class Judge:
     """Decides states and steps of one policy and scope, and remembers what it decided.
 
     `state` returns the broken liveness property of a state, or None; `step` looks for a broken safety property first.
-    Both raise `recovery.Unknown` when the answer needs more states than `limit`: never a guess.
+    Both raise `recovery.Unknown` when the answer needs more states than `limit`: never a guess. With `fair`
+    fairness is decided too, last.
     """
 
-    def __init__(self, limit: int = 2_000_000) -> None:
-        self.limit = limit
+    def __init__(self, limit: int = 2_000_000, *, fair: bool = False) -> None:
+        self.limit, self.fair = limit, fair
         self.recovery = SystemRecovery(limit)
+        self.fairness = SystemFairness(self.recovery)
+
+    def history(self, states: Sequence[System], events: Iterable[Event]) -> tuple[Verdict | None, int | None]:
+        """Return the verdict of a history and after how many events it is met, or None twice.
+
+        It is the first that ends a history; where there is none, the last unfair one. Raises Unknown.
+        """
+        found, at = self.state(states[0]), 0
+        for number, (before, event, after) in enumerate(zip(states, events, states[1:], strict=False), 1):
+            if found is not None and found.ends:
+                break
+            verdict = self.step(before, event, after)
+            if verdict is not None:
+                found, at = verdict, number
+        return found, None if found is None else at
 
     def state(self, system: System) -> Verdict | None:
-        """Return the first liveness property that does not hold in `system`: stranded, blocked, closed."""
+        """Return the first liveness property that does not hold in `system`: stranded, blocked, closed, unfair."""
+        return self._broken(system) or self._unfair(system)
+
+    def _unfair(self, system: System) -> Verdict | None:
+        cause = self.fairness.cause(system) if self.fair else None
+        return None if cause is None else Verdict(Property.FAIR.value, cause.value)
+
+    def _broken(self, system: System) -> Verdict | None:
         if not self.recovery.can(system, "ready"):
             return Verdict(Property.RECOVERABLE.value, p.cause(system).value)
         if p.preparing(system) and not self.recovery.can(system, "committed"):
@@ -90,11 +120,13 @@ class Judge:
         return None
 
     def step(self, before: System, event: Event, after: System) -> Verdict | None:
-        """Return the first property that the step breaks, or None."""
+        """Return the first property that the step breaks, or None. What was unfair before is not unfair by the step."""
         broken = p.unsafe(before, event, after)
         if broken:
             return Verdict(broken[0].property.value, broken[0].property.value)
-        return self.state(after)
+        verdict = self.state(after)
+        standing = verdict is not None and not verdict.ends and not self.fairness.holds(before)
+        return None if standing else verdict
 
 
 __all__ = ["Finding", "Judge", "Unknown", "Verdict", "finding_type"]

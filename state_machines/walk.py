@@ -131,7 +131,7 @@ class Walk:
         if found is None:
             if len(self._nodes) >= NODE_LIMIT:
                 self.start.edges.clear()
-                self.judge = Judge(self.judge.limit)
+                self.judge = Judge(self.judge.limit, fair=self.judge.fair)
                 self._nodes = {self.start.system: self.start}
             found = self._nodes[system] = Node(system)
         return found

@@ -54,6 +54,7 @@ def replayed(entry: Entry) -> Replay:
         at = 0
         for number, event in enumerate(entry.events, 1):
             states.append(step(states[-1], event))
-            if verdict is None or verdict.word == "unfair":
-                verdict, at = decider.step(states[-2], event, states[-1]), number
+            if verdict is None or not verdict.ends:
+                met = decider.step(states[-2], event, states[-1])
+                verdict, at = (verdict, at) if met is None else (met, number)
     return Replay(entry.policy, entry.scope, entry.events, tuple(states), verdict, at if verdict else None)

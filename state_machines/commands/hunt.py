@@ -20,13 +20,14 @@ from state_machines.database import check, database_option, open_database, silen
 from state_machines.hunt import DEFAULT, INTERRUPTED, HuntFinding, HuntResult, Progress, digest, doubts
 from state_machines.hunt import hunt as hunted
 from state_machines.replay import replay
-from state_machines.report.listing import afterwards, listing, why
+from state_machines.report.listing import afterwards, listing, unfair, why
 from state_machines.report.onward import onward
 from state_machines.report.text import lanes, show, wrapped
 from state_machines.report.view import view
 from state_machines.targets.base import side_by_side
 from state_machines.targets.options import TargetChoice, target_options
 from state_machines.trace import Trace, TraceError, found_by, make_folder_of, save, write
+from state_machines.verdict import Judge
 
 SAVED: Final = "stranded-findings"
 
@@ -45,6 +46,7 @@ SAVED: Final = "stranded-findings"
 @click.option("--no-save", is_flag=True, help="write no trace files")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object instead of text")
 @click.option("--brief", is_flag=True, help="one line for each finding")
+@click.option("--fair", is_flag=True, help="look for unfair histories too: a fair scheduler may never settle them")
 @database_option
 @target_options
 def hunt(
@@ -57,6 +59,7 @@ def hunt(
     no_save: bool,
     as_json: bool,
     brief: bool,
+    fair: bool,
     database: str,
     target: TargetChoice,
 ) -> int:
@@ -94,6 +97,7 @@ def hunt(
                         progress=report,
                         seconds=seconds,
                         partial=True,
+                        fair=fair,
                     )
                 )
             saved.append([] if no_save else saved_in(directory, results[-1]))
@@ -212,7 +216,7 @@ def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: P
     to.print(wrapped(f"{verdict}  ({spell(result.policy)}, {length})", width, "bold"), end="")
     if finding.diverged is None:
         to.print(wrapped(f"{verdict.word.upper()}: {verdict.sentence}.", width, "bold red"), end="")
-    run = replay(result.policy, result.scope, finding.events)
+    run = replay(result.policy, result.scope, finding.events, Judge(fair=not verdict.ends))
     show(to, lanes(view(run), width))
     to.print(listing(run), width=width)
     if finding.diverged is not None:
@@ -222,7 +226,7 @@ def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: P
     else:
         further = onward(run.states[-1])
         to.print(wrapped(f"Then, if everything goes well: {afterwards(further)}", width, ""))
-        for sentence in why(further.states[-1]):
+        for sentence in filter(None, (unfair(run), *why(further.states[-1]))):
             to.print(wrapped(sentence, width, ""), end="")
     if path is not None:
         on = "" if finding.diverged is None else " --target …"

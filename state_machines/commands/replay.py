@@ -10,7 +10,7 @@ from protocol.policy import Policy, spell
 from state_machines.commands.options import POLICY, out
 from state_machines.recovery import Unknown
 from state_machines.replay import Outcome, Replay, outcome, replay_trace, told
-from state_machines.report.listing import afterwards, listing, why
+from state_machines.report.listing import afterwards, listing, unfair, why
 from state_machines.report.onward import onward
 from state_machines.report.text import wrapped
 from state_machines.targets.base import Divergence, Target, follow, side_by_side
@@ -83,7 +83,7 @@ def _print(run: Replay, trace: Trace, verdict: Verdict | None, divergence: Diver
     to.print(listing(run), width=width)
     further = onward(run.states[-1])
     to.print(wrapped(f"Then, if everything goes well: {afterwards(further)}", width, ""))
-    for sentence in why(further.states[-1]):
+    for sentence in filter(None, (unfair(run), *why(further.states[-1]))):
         to.print(wrapped(sentence, width, ""), end="")
     if divergence is not None:
         for line in [str(divergence), *divergence.lines()]:

@@ -122,18 +122,12 @@ def side(name: str, policy: Policy, scope: Scope, events: Sequence[Event], judge
 
 
 def judged(run: Replay, judge: Judge) -> tuple[Replay, bool]:
-    """Return a history with its first verdict, also of its continuation, and whether that was left undecided."""
+    """Return a history with its verdict, also of its continuation, and whether that was left undecided."""
     try:
-        verdict = judge.state(run.states[0])
-        if verdict is not None:
-            return evolve(run, verdict=verdict, at=0), False
-        for number, (before, event, after) in enumerate(zip(run.states, run.events, run.states[1:], strict=False), 1):
-            verdict = judge.step(before, event, after)
-            if verdict is not None:
-                return evolve(run, verdict=verdict, at=number), False
+        verdict, at = judge.history(run.states, run.events)
     except Unknown:
         return run, True
-    return run, False
+    return evolve(run, verdict=verdict, at=at), False
 
 
 def first_difference(sides: tuple[Side, ...]) -> Difference | None:

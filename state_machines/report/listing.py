@@ -10,9 +10,11 @@ from protocol.identity import Attempt, rollout_id
 from protocol.state import System
 from protocol.trainer import GIVEN_UP, HELD, AttemptStatus, Entry, GroupStatus, Seen
 from protocol.wire import Kind
+from state_machines.recovery import SystemRecovery
 from state_machines.replay import Replay
 from state_machines.report.changes import names
 from state_machines.report.onward import Onward
+from state_machines.settling import SystemFairness
 
 
 def listing(replay: Replay) -> Table:
@@ -72,6 +74,14 @@ def afterwards(further: Onward) -> str:
         return f"Nothing more happens by itself. {further.end}."
     steps = ", ".join(str(event) for event in further.events)
     return f"{steps}. {further.end}."
+
+
+def unfair(replay: Replay) -> str:
+    """Return how a fair run never settles, for an unfair history, or nothing."""
+    if replay.verdict is None or replay.verdict.word != "unfair" or replay.at is None:
+        return ""
+    lasso = SystemFairness(SystemRecovery()).lasso(replay.states[replay.at])
+    return "" if lasso is None else str(lasso)
 
 
 def why(end: System) -> list[str]:

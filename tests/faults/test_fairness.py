@@ -5,10 +5,17 @@ import pytest
 from protocol import policy as policies
 from protocol import properties as p
 from protocol.scope import Fault
+from protocol.system import enabled, step
 from state_machines import fairness
-from state_machines.fairness import Fairness, check, decide, within
-from state_machines.verdict import Judge
-from tests.protocol.histories import graph, play, start
+from state_machines.fairness import Fairness, check, within
+from state_machines.hunt import hunt
+from state_machines.replay import replay_trace
+from state_machines.report.listing import unfair as unfair_way
+from state_machines.search import Decider
+from state_machines.search import fairness_of as decide
+from state_machines.trace import Trace
+from state_machines.verdict import Judge, Verdict
+from tests.protocol.histories import event, graph, play, start
 
 
 def toy(edges: dict[str, dict[str, str]], goal: str = "goal") -> Fairness[str, str]:
@@ -74,10 +81,12 @@ def test_a_refused_flush_repeated_for_ever_is_an_unfair_loop():
 def test_ready_stays_possible_and_never_happens():
     """The snapshot can be ready in time, so AG EF holds; but its deadline is fair, and then the result is late."""
     system = play(start("prompt_group", "failures=1"), "admit 0 | snapshot | fail p0_g0/0")
+    judge = Judge(fair=True)
     assert Judge().state(system) is None
-    lasso = fairness.of_system().lasso(system)
+    assert str(judge.state(system)) == "unfair: late_result"
+    lasso = judge.fairness.lasso(system)
     assert lasso.loop == ()
-    assert p.unsettled_by(lasso.state) is p.Cause.LATE_RESULT
+    assert check(lasso, system, fairness.of_system())
 
 
 def test_three_failed_snapshots_end_the_run_and_leave_groups_unfinished():
@@ -133,3 +142,55 @@ def test_a_state_that_can_never_be_ready_is_never_settled_either():
 
 def test_policies_named_here_exist():
     assert policies.parse(REPAIRED).restart.value == "adopt"
+
+
+AGREE = [
+    ("prompt_group", "failures=1"),
+    ("sibling", "attempts=1,lost_requests=1"),
+    ("sibling,drain=reschedule", "siblings=1,groups=2,gym_restarts=1"),
+    ("sibling", "siblings=1,snapshots=4,failures=1"),
+]
+
+
+@pytest.mark.parametrize(("policy", "scope"), AGREE)
+def test_tables_decide_fairness_as_the_search_over_real_systems_does(policy, scope):
+    """The same verdict, cause included, and every lasso is one: weak fairness tells events apart that codes do not."""
+    decider, judge = Decider(), Judge(fair=True)
+    system = start(policy, scope)
+    seen, queue, unfair = {system}, [system], 0
+    for at in queue:
+        assert judge.state(at) == decider.state(at)
+        assert judge.fairness.holds(at) == decider.fairness.holds(at)
+        if not unfair % 9 and not decider.fairness.holds(at):
+            assert check(judge.fairness.lasso(at), at, decider.fairness)
+        unfair += not decider.fairness.holds(at)
+        for happens in enabled(at):
+            after = step(at, happens)
+            if after not in seen and len(seen) < 200:
+                seen.add(after)
+                queue.append(after)
+    assert unfair
+
+
+def test_a_settled_moment_with_a_request_on_the_wire_is_not_the_end():
+    """The group was dropped, so everything is settled; then the request arrives, runs, and is late."""
+    model = toy({"a": {"drop": "goal"}, "goal": {"arrive": "late"}})
+    assert model.lasso("goal").prefix == ("arrive",)
+    assert not model.holds("a")
+
+
+def test_a_hunt_finds_the_unfair_histories_beside_all_others():
+    scope = start("prompt_group", "failures=1").scope
+    result = hunt(policies.named("prompt_group"), scope, seed=1, examples=300, fair=True, certify=False)
+    found = {str(f.verdict): len(f.events) for f in result.findings}
+    assert found.pop("unfair: late_result") == 3
+    assert set(found) == {"stranded: abandoned_result", "stranded: late_result", "blocked: partial_group"}
+
+
+def test_an_unfair_trace_replays_with_its_lasso():
+    system = start("prompt_group", "failures=1")
+    events = tuple(event(text) for text in ("admit 0", "snapshot", "fail p0_g0/0"))
+    trace = Trace(system.policy, system.scope, events, Verdict("fair", "late_result"))
+    run = replay_trace(trace)
+    assert run.verdict == trace.verdict
+    assert unfair_way(run).startswith("A fair run: after ")
