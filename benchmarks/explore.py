@@ -96,6 +96,8 @@ def spin(tool: str, name: str, scope: Scope, limit: float) -> Found:
         )
     except TimeoutError:
         raise Failed(f"over {limit:.0f} s") from None
+    except RuntimeError as error:
+        raise Failed(" ".join(str(error).split())[-100:]) from None
     measured = found(done.states, done.transitions, done.seconds, done.memory, clean=not done.errors)
     return measured | {"compiling": done.compiling}
 

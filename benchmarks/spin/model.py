@@ -111,7 +111,9 @@ def check(
         made = measure(["spin", *defines(policy, scope), *extra, "-o2", "-a", str(HERE / "handover.pml")], work)
         if made.code or "rror" in made.output:
             raise RuntimeError(made.output)
-        built = measure(["gcc", *build, "-DSAFETY", "-DVECTORSZ=2048", "-w", "-o", "pan", "pan.c"], work, limit)
+        built = measure(
+            ["gcc", *build, "-DSAFETY", "-DVECTORSZ=2048", "-DMEMLIM=8192", "-w", "-o", "pan", "pan.c"], work, limit
+        )
         if built.code < 0:
             raise TimeoutError(f"gcc did not finish in {limit:.0f} s")
         if built.code:
@@ -121,7 +123,7 @@ def check(
     errors = re.search(r"errors: (\d+)", ran.output)
     if ran.code < 0 or errors is None:
         raise TimeoutError(f"pan did not finish in {limit:.0f} s")
-    if "max search depth too small" in ran.output or "out of memory" in ran.output:
+    if "max search depth too small" in ran.output or "reached -DMEMLIM" in ran.output:
         raise RuntimeError(ran.output)
     counts = {what.split(",")[0].split(" ")[0]: round(float(n)) for n, what in COUNT.findall(ran.output)}
     taken = counts["transitions"] - 1 - int(errors[1])  # SPIN counts the initial state too, and every failed assertion
