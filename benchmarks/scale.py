@@ -1,147 +1,170 @@
-"""What campaigns cost and how they grow: `python benchmarks/scale.py [--ray] [--quick]`.
+"""What campaigns cost: `python benchmarks/scale.py [--quick]` prints the table of `docs/campaigns.md`.
 
-One run prints: hunting with 1 and 2 workers (examples a second), the overhead per shard of processes, pytest-xdist and
-Ray, store writes a second, growth over the number of shards, and a paper estimate for 1,000 cores made from these.
+Hunting with 1 and 2 workers, the overhead per shard of processes, pytest-xdist and Ray (where it is installed), store
+writes, growth over the number of shards, what it costs to find a known cause again, and from these a paper estimate for
+1,000 cores. About four minutes on two idle cores; a busy machine makes every figure worse.
 """
 
 import argparse
+import importlib.util
+import itertools
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import mean
 
+from protocol.policy import named
+from protocol.scope import Scope
 from state_machines.campaign import plan as plans
 from state_machines.campaign import pool
+from state_machines.campaign.ray_runner import on_ray
 from state_machines.campaign.run import run
 from state_machines.campaign.shard import Found, Outcome, from_json
 from state_machines.campaign.store import create
+from state_machines.hunt import hunt
 
-HUNTS = 'policies = ["prompt_group_repaired"]\n[budget]\nexamples = {}\nshard_examples = {}\n'
+HUNTS = 'policies = ["{}"]\n[budget]\nexamples = {}\nshard_examples = {}\n'
 TRACE = '{"events": [' + ", ".join(['{"event": "finish", "attempt": "p0_g1/0"}'] * 20) + "]}"
+STORE = "plan.sqlite"
 
 
 def sleeps(text, database):
-    """A shard of exactly the seconds that `STRANDED_BENCH_SECONDS` says, which needs no core."""
-    seconds = float(os.environ["STRANDED_BENCH_SECONDS"])
-    time.sleep(seconds)
-    return Outcome(from_json(text).key, 1, 1, 1, seconds).to_json()
+    """A shard of one second, which needs no core. Its outcome's worker is the process, and when it began and ended."""
+    began = time.time()
+    time.sleep(1)
+    return Outcome(from_json(text).key, 1, 1, 1, 1.0, worker=f"{os.getpid()} {began} {time.time()}").to_json()
 
 
 def nothing(text, database):
-    shard = from_json(text)
-    return Outcome(shard.key, 1, 1, 1, 0.0, False, (Found("recoverable", "lost_reply", 5, TRACE),)).to_json()
+    return Outcome(from_json(text).key, 1, 1, 1, findings=(Found("recoverable", "lost_reply", 5, TRACE),)).to_json()
 
 
-def make_plan(directory, text):
+def make_plan(directory, examples, shard_examples=1):
     path = Path(directory) / "plan.toml"
-    path.write_text(text)
+    path.write_text(HUNTS.format("prompt_group_repaired", examples, shard_examples))
     return plans.load(path)
 
 
-def timed(text, work, workers, runner=None):
-    with tempfile.TemporaryDirectory() as directory, create(Path(directory) / "s", make_plan(directory, text)) as store:
-        runner = runner or (lambda shards: pool.local(shards, workers=workers, retries=0, work=work, database="none"))
-        began = time.perf_counter()
-        summary = run(store, runner)
-        return time.perf_counter() - began, summary
+def row(what, measured, aim=""):
+    print(f"| {what} | {measured} | {aim} |", flush=True)
+
+
+def campaign(directory, plan, work=pool.WORK, workers=2):
+    """Return the seconds and the summary of a campaign on processes."""
+    began = time.perf_counter()
+    with create(Path(directory) / STORE, plan) as store:
+        summary = run(store, lambda shards: pool.local(shards, workers=workers, retries=0, work=work, database="none"))
+    return time.perf_counter() - began, summary
 
 
 def hunting(examples):
-    print("hunting, examples a second (one hunt per shard, no database)")
     speeds = []
     for workers in (1, 2):
-        seconds, summary = timed(HUNTS.format(examples, examples // 8), pool.WORK, workers)
+        with tempfile.TemporaryDirectory() as directory:
+            seconds, summary = campaign(directory, make_plan(directory, examples, examples // 16), workers=workers)
         speeds.append(summary.examples / seconds)
-        print(f"  {workers} workers: {speeds[-1]:8.1f}  ({summary.examples} examples, {seconds:.1f} s)")
-    print(f"  2 workers / 1 worker: {speeds[1] / speeds[0]:.2f} (aim 1.8)")
+    row("hunting, 1 worker", f"{speeds[0]:,.0f} examples/s")
+    row("hunting, 2 workers", f"{speeds[1]:,.0f} examples/s, {speeds[1] / speeds[0]:.2f}x", "1.8x")
+    return speeds[0]
 
 
-def overhead(shards, seconds, ray):
-    os.environ["STRANDED_BENCH_SECONDS"] = str(seconds)
-    os.environ["PYTHONPATH"] = os.pathsep.join((str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")))
-    text = HUNTS.format(shards, 1)
-    print(
-        f"overhead per shard, {shards} shards of {seconds} s on 2 workers; start-up is taken off by a run of 2 shards"
-    )
-    kinds = {"processes": lambda text: timed(text, "scale:sleeps", 2)[0], "pytest-xdist": xdist}
-    if ray:
-        kinds["ray"] = on_ray
+def overhead(shards):
+    """For each runner, the time between the end of a shard and the beginning of the next one of the same process."""
+    kinds = {"processes": processes, "pytest-xdist": xdist}
+    if importlib.util.find_spec("ray"):
+        kinds["Ray"] = ray
     for name, kind in kinds.items():
-        short, long = kind(HUNTS.format(2, 1)), kind(text)
-        extra = (long - short) / ((shards - 2) / 2) - seconds
-        print(
-            f"  {name:13} {extra * 1000:7.1f} ms  {extra / seconds:6.1%} (aim 5 %)   start-up {short - seconds:.1f} s"
-        )
+        with tempfile.TemporaryDirectory() as directory:
+            began = time.time()
+            kind(directory, make_plan(directory, shards))
+            connection = sqlite3.connect(Path(directory) / STORE)
+            done = [text.split() for (text,) in connection.execute("SELECT worker FROM result")]
+            connection.close()
+        spans = sorted((pid, float(start), float(end)) for pid, start, end in done)
+        gaps = [b[1] - a[2] for a, b in itertools.pairwise(spans) if a[0] == b[0]]
+        first = min(start for _, start, _ in spans) - began
+        measured = f"{mean(gaps) * 1000:.1f} ms, {mean(gaps):.1%}; starts in {first:.1f} s"
+        row(f"overhead per one-second shard, {name}", measured, "5 %")
 
 
-def xdist(text):
-    with tempfile.TemporaryDirectory() as directory:
-        make_plan(directory, text)
-        (Path(directory) / "sleepy.py").write_text(
-            "import scale, state_machines.campaign.pool as pool\npool.load_work = lambda work: scale.sleeps\n"
-        )
-        environment = os.environ | {"PYTHONPATH": f"{os.environ['PYTHONPATH']}:{directory}"}
-        arguments = ["-p", "sleepy", "--campaign", "plan.toml", "--campaign-database", "none", "-n", "2", "-q"]
-        began = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "pytest", *arguments],
-            cwd=directory,
-            env=environment,
-            check=True,
-            capture_output=True,
-        )
-        return time.perf_counter() - began
+def processes(directory, plan):
+    campaign(directory, plan, "scale:sleeps")
 
 
-def on_ray(text):
-    from state_machines.campaign.ray_runner import on_ray
+def xdist(directory, plan):
+    (Path(directory) / "sleepy.py").write_text(
+        "import scale, state_machines.campaign.pool as pool\npool.load_work = lambda work: scale.sleeps\n"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{os.environ['PYTHONPATH']}:{directory}"}
+    options = ["-p", "sleepy", "--campaign", "plan.toml", "--campaign-database", "none", "-n", "2", "-q"]
+    command = [sys.executable, "-m", "pytest", *options]
+    subprocess.run(command, cwd=directory, env=environment, check=True, capture_output=True)
 
-    return timed(
-        text,
-        "",
-        2,
-        lambda shards: on_ray(shards, address="local", workers=2, retries=0, database=None, work="scale:sleeps"),
-    )[0]
+
+def ray(directory, plan):
+    options = {"address": "local", "workers": 2, "retries": 0, "database": None, "work": "scale:sleeps"}
+    with create(Path(directory) / STORE, plan) as store:
+        run(store, lambda shards: on_ray(shards, **options))
 
 
 def writes(count):
     with tempfile.TemporaryDirectory() as directory:
-        plan = make_plan(directory, HUNTS.format(count, 1))
+        plan = make_plan(directory, count)
         shards = plan.shards()
-        outcomes = [Outcome(s.key, 1, 1, 1, 0.1, False, (Found("a", "b", 5, TRACE),)) for s in shards]
-        with create(Path(directory) / "s", plan) as store:
+        outcomes = [Outcome(shard.key, 1, 1, 1, findings=(Found("a", "b", 5, TRACE),)) for shard in shards]
+        with create(Path(directory) / STORE, plan) as store:
             began = time.perf_counter()
             for shard, outcome in zip(shards, outcomes, strict=True):
                 store.put(shard, outcome)
-            speed = count / (time.perf_counter() - began)
-        print(f"store writes a second (one transaction each): {speed:,.0f}, {count} shards")
-    return speed
+            seconds = time.perf_counter() - began
+    row("store writes, one transaction each", f"{count / seconds:,.0f} a second")
 
 
 def growth(sizes):
-    print("growth: empty shards, plan, run and summary, 2 workers")
+    """Return the seconds that each further shard costs a driver, with empty shards."""
+    seconds = {}
     for size in sizes:
-        seconds, _ = timed(HUNTS.format(size, 1), "scale:nothing", 2)
-        print(f"  {size:6} shards: {seconds:7.2f} s  {seconds / size * 1000:7.3f} ms a shard")
-    return seconds / size
+        with tempfile.TemporaryDirectory() as directory:
+            seconds[size], _ = campaign(directory, make_plan(directory, size), "scale:nothing")
+        row(f"{size:,} empty shards", f"{seconds[size]:.2f} s", "linear")
+    (a, b) = sizes[-2:]
+    driver = (seconds[b] - seconds[a]) / (b - a)
+    row(f"each shard more, from {a:,} to {b:,}", f"{driver * 1000:.2f} ms")
+    return driver
+
+
+def again(examples):
+    """What it costs a shard that the causes it meets were found before: more runs of Hypothesis."""
+    found, clean = (
+        sum(hunt(named(name), Scope(), seed=seed, examples=examples, certify=False).examples for seed in range(4))
+        for name in ("prompt_group", "prompt_group_repaired")
+    )
+    row("a shard that finds four known causes, beside a clean one", f"{found / clean - 1:.0%} more examples")
+
+
+def paper(speed, driver):
+    hour, shard = 1000 * speed * 3600, 500 / speed
+    row("paper: 1,000 cores for an hour", f"{hour / 1e6:,.0f} million examples")
+    row("paper: where one driver stops, one-second shards", f"{1 / driver:,.0f} cores")
+    row(f"paper: the same, default shards ({shard:.1f} s)", f"{shard / driver:,.0f} cores")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ray", action="store_true")
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    hunting(2_000 if options.quick else 16_000)
-    overhead(12 if options.quick else 60, 1.0, options.ray)
-    speed = writes(2_000 if options.quick else 20_000)
-    driver = growth((10, 100, 1_000) if options.quick else (10, 100, 1_000, 10_000))
-    print(f"paper: the driver's own work is {driver * 1000:.2f} ms a shard, of which the store {1000 / speed:.2f} ms.")
-    print(
-        f"  1,000 cores on one-second shards are 1,000 shards a second; one driver serves {1 / driver:,.0f} a second."
-    )
-    print(f"  So 1,000 cores need shards of {1000 * driver:.1f} s or more; at 60 s it serves {60 / driver:,.0f} cores.")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything, to see that it runs")
+    quick = parser.parse_args().quick
+    os.environ["PYTHONPATH"] = os.pathsep.join((str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")))
+    print("| | measured | aim |\n| --- | --- | --- |")
+    speed = hunting(1_600 if quick else 8_000)
+    overhead(8 if quick else 40)
+    writes(2_000 if quick else 20_000)
+    driver = growth((10, 100, 1_000) if quick else (10, 100, 1_000, 10_000))
+    again(50 if quick else 500)
+    paper(speed, driver)
 
 
 if __name__ == "__main__":

@@ -197,8 +197,8 @@ def _budget(data: object, *, needed: bool) -> dict[str, Any]:
             raise PlanError(f"budget.{key}: there is no budget in {unit} that it could cut")
         number = isinstance(value, int) or (unit == "seconds" and isinstance(value, float))
         if isinstance(value, bool) or not number or not 0 < value < 1e12:
-            kind = "a number of seconds above 0" if unit == "seconds" else "a whole number above 0"
-            raise PlanError(f"budget.{key}: {value!r} is not {kind}")
+            kind = "a number of seconds" if unit == "seconds" else "a whole number"
+            raise PlanError(f"budget.{key}: {_short(value)} is not {kind} above 0 and below 10^12")
     return dict(data)
 
 
@@ -237,13 +237,13 @@ def _seeds(value: object) -> tuple[tuple[int, ...], int]:
         _known(value, ("random",), "seeds.")
         count = value.get("random")
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 10_000:
-            raise PlanError(f"seeds.random: {count!r} is not a number of seeds from 1 to 10000")
+            raise PlanError(f"seeds.random: {_short(count)} is not a number of seeds from 1 to 10000")
         return (), count
     if not isinstance(value, list) or not value:
         raise PlanError("seeds: not a list of whole numbers, and not { random = N }")
     for seed in value:
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
-            raise PlanError(f"seeds: {seed!r} is not a whole number from 0 to 2^64 - 1")
+            raise PlanError(f"seeds: {_short(seed)} is not a whole number from 0 to 2^64 - 1")
     return _unique(value), 0
 
 
@@ -265,6 +265,15 @@ def _word(value: object, key: str) -> str:
     if not isinstance(value, str) or not value or not value.isprintable():
         raise PlanError(f"{key}: not a string of printable characters")
     return value
+
+
+def _short(value: object) -> str:
+    """A value as it is shown in a sentence. Python refuses to write an integer of very many digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _unique(values: Any) -> tuple[Any, ...]:

@@ -41,7 +41,7 @@ def on_ray(
             ray.shutdown()
 
 
-def _reach(address: str) -> None:
+def reach(address: str) -> None:
     """Raise RayError at once when nothing listens at `host:port`: Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
@@ -53,7 +53,7 @@ def _reach(address: str) -> None:
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:
-    _reach(address)
+    reach(address)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
         quiet |= {"include_dashboard": False, "num_cpus": workers}

@@ -14,7 +14,7 @@ from state_machines import database as databases
 from state_machines.campaign import plan as plans
 from state_machines.campaign import pool
 from state_machines.campaign.board import Board
-from state_machines.campaign.ray_runner import RayError, on_ray
+from state_machines.campaign.ray_runner import RayError, on_ray, reach
 from state_machines.campaign.run import Runner, left, run
 from state_machines.campaign.store import Kept, StoreError, Summary, create
 from state_machines.commands.options import console, out
@@ -58,11 +58,11 @@ def campaign(
     path = store or plan.with_suffix(".sqlite")
     try:
         asked = plans.load(plan)
+        databases.check(database, _warn)
+        runner = _runner(ray, workers, retries, database)
         with create(path, asked) as opened:
-            databases.check(database, _warn)
             before = opened.summary()
             console().print(_opening(before, len(left(opened)), path), soft_wrap=True)
-            runner = _runner(ray, workers, retries, database)
             try:
                 with Board(console(), before) as board:
                     after = run(opened, runner, board)
@@ -126,6 +126,7 @@ def _runner(ray: str | None, workers: int | None, retries: int, database: str) -
         return lambda shards: pool.local(shards, workers=count, retries=retries, database=database)
     if importlib.util.find_spec("ray") is None:
         raise RayError("--ray needs ray, which is not installed: pip install 'stranded[ray]'")
+    reach(ray)
     return lambda shards: on_ray(shards, address=ray, workers=workers, retries=retries, database=database)
 
 

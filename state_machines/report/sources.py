@@ -13,6 +13,7 @@ from state_machines.report.html.data import Source
 from state_machines.trace import FORMAT, LIMIT, VERSION, Trace, TraceError, from_data
 
 BIG: Final = 64 * LIMIT  # of a hunt's output, which holds many traces
+SQLITE: Final = b"SQLite format 3\0"
 DEPTH: Final = 8  # how deep in another program's JSON a trace is looked for
 
 
@@ -64,6 +65,10 @@ def _traces(path: Path) -> Iterator[Trace]:
             raw = file.read(BIG + 1)
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror or error}") from None
+    if raw.startswith(SQLITE):
+        raise TraceError(
+            "a database; for a campaign's findings give the folder of `stranded campaign --save`"
+        )
     if len(raw) > BIG:
         raise TraceError(f"larger than {BIG >> 20} MiB, which no report is")
     try:

@@ -121,6 +121,14 @@ def test_a_plan_of_proofs_needs_no_budget(tmp_path):
         ('policies = ["sibling"]\nmodes = ["guess"]', "modes: 'guess' is neither hunt nor prove"),
         ('policies = ["sibling"]\n[budget]\nexamples = 1\nseconds = 1', "budget: give examples or seconds"),
         ('policies = ["sibling"]\n[budget]\nexamples = 0', "budget.examples: 0 is not a whole number above 0"),
+        (
+            'policies = ["sibling"]\n[budget]\nexamples = 0x' + "f" * 6000,
+            "budget.examples: a number of thousands of digits is not a whole number above 0 and below 10^12",
+        ),
+        (
+            'policies = ["sibling"]\nseeds = [' + "9" * 4000 + "]",
+            "seeds: " + "9" * 37 + "... is not",
+        ),
         ('policies = ["sibling"]\n[budget]\nexamples = 1.5', "budget.examples: 1.5 is not a whole number"),
         ('policies = ["sibling"]\n[budget]\nseconds = nan', "budget.seconds: nan is not a number of seconds"),
         (
