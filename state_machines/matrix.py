@@ -33,6 +33,15 @@ DEFAULT: Final = (
     "refusals",
 )
 EVERY: Final = ("none", *(fault.value for fault in Fault))
+PAIRS: Final = (
+    "failures+lost_replies",
+    "failures+lost_retires",
+    "failures+drain_deaths",
+    "failures+restarts",
+    "lost_acknowledges+lost_resumes",
+    "lost_prepares+lost_resumes",
+)  # one fault makes room for the other
+PAGE: Final = (*EVERY, *PAIRS)  # the columns of docs/matrix.md
 WORST: Final = ("unsafe", "stranded", "blocked", "closed")
 LIMIT: Final = 300_000
 SPLIT: Final = ("granularity", "reconcile")  # read in every exploration, so jobs that differ there share nothing

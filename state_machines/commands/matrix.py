@@ -30,7 +30,13 @@ Rows = list[list[str]]
 
 
 @click.command()
-@click.option("--faults", "columns", multiple=True, metavar="KIND[+KIND…]", help="a column; may be given several times")
+@click.option(
+    "--faults",
+    "columns",
+    multiple=True,
+    metavar="KIND[+KIND…]",
+    help="a column; may be given several times; every: all of docs/matrix.md",
+)
 @click.option("--repairs", "with_repairs", is_flag=True, help="the smallest repairs as well")
 @click.option("--named", "only_named", is_flag=True, help="the named policies only, not all combinations")
 @click.option("--markdown", is_flag=True, help="Markdown, as in docs/matrix.md")
@@ -51,7 +57,7 @@ def matrix(columns: tuple[str, ...], with_repairs: bool, only_named: bool, markd
         raise click.UsageError("--markdown, --json and --csv are one or the other")
     if save is not None and only_named:
         raise click.UsageError("--save is of all combinations: leave --named out")
-    chosen = tuple(dict.fromkeys(columns)) or m.DEFAULT
+    chosen = m.PAGE if "every" in columns else tuple(dict.fromkeys(columns)) or m.DEFAULT
     for faults in chosen:
         m.column(faults)
     cures: list[Repair] = []
@@ -73,7 +79,8 @@ def matrix(columns: tuple[str, ...], with_repairs: bool, only_named: bool, markd
     else:
         show(out(), found, cures, every=not only_named)
     if found.stopped is not None:
-        click.echo(f"{found.stopped}; unknown: {', '.join(found.missing)}", err=True)
+        missing = [f for f, *words in table(found) if "unknown" in words] if only_named else found.missing
+        click.echo(f"{found.stopped}; unknown: {', '.join(missing)}", err=True)
     return 3 if found.stopped is not None or any(c.verdict == "unknown" for c in found.cells) else 0
 
 
@@ -94,10 +101,11 @@ def named_only(columns: Iterable[str], limit: int = m.LIMIT) -> m.Matrix:
     try:
         for faults in columns:
             look = asked(faults, limit=limit)
-            cells += dict.fromkeys(look(policy) for policy, _ in NAMED.values())
+            for policy, _ in NAMED.values():
+                cells.append(look(policy))
     except KeyboardInterrupt:
         stopped = INTERRUPTED
-    return m.Matrix(m.BASE, tuple(columns), tuple(cells), stopped)
+    return m.Matrix(m.BASE, tuple(columns), tuple(dict.fromkeys(cells)), stopped)
 
 
 def every_repair(found: m.Matrix) -> list[Repair]:
