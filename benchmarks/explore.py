@@ -86,7 +86,7 @@ def ours(name: str, scope: Scope, limit: float) -> Found:
         raise Failed(f"over {limit:.0f} s" if done.code < 0 else done.output[-200:])
     (proof,) = json.loads(done.output)["proofs"]
     states = proof["states"]["reduced"]
-    return found(states, proof["transitions"], done.seconds, done.memory, clean=done.code == 0)
+    return cost(done) | {"states": states, "transitions": proof["transitions"], "clean": done.code == 0}
 
 
 def spin(tool: str, name: str, scope: Scope, limit: float) -> Found:
@@ -98,8 +98,8 @@ def spin(tool: str, name: str, scope: Scope, limit: float) -> Found:
         raise Failed(f"over {limit:.0f} s") from None
     except RuntimeError as error:
         raise Failed(" ".join(str(error).split())[-100:]) from None
-    measured = found(done.states, done.transitions, done.seconds, done.memory, clean=not done.errors)
-    return measured | {"compiling": done.compiling}
+    size = {"states": done.states, "transitions": done.transitions, "clean": not done.errors}
+    return cost(done) | size | {"compiling": done.compiling}
 
 
 def alone(tool: str, name: str, scope: Scope, limit: float) -> Found:
@@ -108,12 +108,12 @@ def alone(tool: str, name: str, scope: Scope, limit: float) -> Found:
     done = model.measure(command, limit=limit)
     if done.code:
         raise Failed(f"over {limit:.0f} s" if done.code < 0 else done.output.strip().splitlines()[-1][-200:])
-    answer = json.loads(done.output)
-    return found(seconds=done.seconds, memory=done.memory, **answer)
+    answer: Found = json.loads(done.output)
+    return cost(done) | answer
 
 
-def found(states: int, transitions: int | None, seconds: float, memory: float, **more: bool) -> Found:
-    return {"states": states, "transitions": transitions, "seconds": seconds, "memory": memory, **more}
+def cost(done: model.Measured | model.Checked) -> Found:
+    return {"seconds": done.seconds, "processor": done.processor, "memory": done.memory}
 
 
 def naive(policy: Policy, scope: Scope) -> Found:
@@ -175,7 +175,7 @@ def middle(runs: list[Found]) -> Found:
     """Return the run of these that took the median time, with how many there were. Their counts must be the same."""
     assert len({(x["states"], x["transitions"], x["clean"]) for x in runs}) == 1, runs
     times = [x["seconds"] for x in runs]
-    rest = {key: median(x[key] for x in runs) for key in ("compiling", "memory") if key in runs[0]}
+    rest = {key: median(x[key] for x in runs) for key in ("processor", "compiling", "memory") if key in runs[0]}
     return {**runs[0], **rest, "seconds": median(times), "runs": len(times), "least": min(times), "most": max(times)}
 
 

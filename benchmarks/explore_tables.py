@@ -13,8 +13,8 @@ Written by `{command}`; do not edit.
 each: {load}. Whole processes, one at a time, in rounds over the tools of a scope; the median. A tool that had already
 taken long was not run again: the column says how often it ran. Of SPIN, spin and gcc are included in the seconds, and
 the memory is the checker's. States and transitions are those that the tool visited, and the rate is over the whole
-process. `stranded prove` also decides *unblocked*, *reopens* and safety, and gives each cause its shortest history; the
-others decide one property.
+process. Where the load is not low, processor seconds compare better than seconds. `stranded prove` also decides
+*unblocked*, *reopens* and safety, and gives each cause its shortest history; the others decide one property.
 """
 
 GROWTH = """## As the scope grows
@@ -27,8 +27,8 @@ GROWTH_COLUMNS = (
     "`prove` / that, naive / `prove`, minicheck / `prove`"
 )
 COLUMNS = (
-    "tool, seconds, of these compiling, least to most, runs, states, transitions, transitions/s, MiB, bytes a state, "
-    "verdict"
+    "tool, seconds, of these compiling, processor seconds, least to most, runs, states, transitions, "
+    "transitions/s, MiB, bytes a state, verdict"
 )
 
 
@@ -78,7 +78,7 @@ def table(row: Found) -> str:
     ]
     for tool, x in row["tools"].items():
         if "failed" in x:
-            lines.append(line([tool, x["failed"], *["-"] * 9]))
+            lines.append(line([tool, x["failed"], *["-"] * 10]))
             continue
         moved = x["transitions"]
         lines.append(
@@ -87,6 +87,7 @@ def table(row: Found) -> str:
                     tool,
                     f"{x['seconds']:.2f}",
                     f"{x['compiling']:.2f}" if "compiling" in x else "-",
+                    f"{x['processor']:.2f}",
                     f"{x['least']:.2f} to {x['most']:.2f}",
                     str(x["runs"]),
                     f"{x['states']:,}",

@@ -24,10 +24,11 @@ COUNT = re.compile(r"^ *([\d.e+]+) (states, stored|transitions \(=)", re.MULTILI
 
 @frozen
 class Measured:
-    """What a process printed, and what it cost: seconds, MiB at its peak."""
+    """What a process printed, and what it cost: seconds, those of a processor, MiB at its peak."""
 
     output: str
     seconds: float
+    processor: float
     memory: float
     code: int
 
@@ -36,8 +37,8 @@ class Measured:
 class Checked:
     """What SPIN says. `errors` counts the states in which the pair is at rest and Gym is not ready, if asked for.
 
-    `states` and `transitions` are those stored and taken; `seconds` are of spin and gcc, and of the checker; `memory`
-    is the checker's.
+    `states` and `transitions` are those stored and taken; `compiling` are the seconds of spin and gcc, `checking` those
+    of the checker, `processor` those of a processor in all three; `memory` is the checker's.
     """
 
     states: int
@@ -45,6 +46,7 @@ class Checked:
     errors: int
     compiling: float
     checking: float
+    processor: float
     memory: float
 
     @property
@@ -70,7 +72,8 @@ def measure(command: list[str], cwd: Path | str | None = None, limit: float = 60
         out.seek(0)
         text = out.read().decode(errors="replace")
     code = -1 if late else process.returncode
-    return Measured(text, time.perf_counter() - started, usage.ru_maxrss / 1024, code)
+    seconds, processor = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
+    return Measured(text, seconds, processor, usage.ru_maxrss / 1024, code)
 
 
 def defines(policy: Policy, scope: Scope) -> list[str]:
@@ -127,7 +130,8 @@ def check(
         raise RuntimeError(ran.output)
     counts = {what.split(",")[0].split(" ")[0]: round(float(n)) for n, what in COUNT.findall(ran.output)}
     taken = counts["transitions"] - 1 - int(errors[1])  # SPIN counts the initial state too, and every failed assertion
-    return Checked(counts["states"], taken, int(errors[1]), compiling, ran.seconds, ran.memory)
+    processor = made.processor + built.processor + ran.processor
+    return Checked(counts["states"], taken, int(errors[1]), compiling, ran.seconds, processor, ran.memory)
 
 
 if __name__ == "__main__":
