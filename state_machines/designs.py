@@ -17,6 +17,7 @@ from protocol.policy import Policy
 from protocol.scope import Fault, Scope
 from protocol.state import System, initial
 from state_machines.mutants import small, swapped
+from state_machines.report.onward import onward
 from state_machines.search import search
 
 FAULTS: Final = ("", *(f"{fault.value}=1" for fault in Fault))
@@ -35,13 +36,16 @@ POLICIES: Final = {
 def design(name: str) -> Iterator[None]:
     """Run a block in which the core is that of one design: `acknowledge` or `lease`.
 
-    As with mutants, only `state_machines.search` and `fairness` may be used inside.
+    As with mutants, only `state_machines.search` and `fairness` may be used inside, and hunts whose walk is
+    judged by `search.Decider`: the tables of `successors` assume the default design.
     """
     with ExitStack() as stack:
         for old, new in lease.CHANGES if name == "lease" else ():
             stack.enter_context(swapped(old, new))
         if name == "lease":  # it calls the core's, so the table holds it and the module does not
             stack.enter_context(_resumed())
+        onward.cache_clear()
+        stack.callback(onward.cache_clear)
         yield
 
 

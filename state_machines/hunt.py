@@ -114,6 +114,7 @@ def hunt(
     seconds: float | None = None,
     partial: bool = False,
     fair: bool = False,
+    walk: Walk | None = None,
 ) -> HuntResult:
     """Return every verdict that random histories of `policy` in `scope` meet, each with its shortest history.
 
@@ -121,14 +122,15 @@ def hunt(
     the budget of each run of Hypothesis. With a `target` every step runs there too, and a difference from the model is
     a finding. Raises targets.TargetError when the target stops.
 
-    With `fair` it also looks for unfair histories (`settling`).
+    With `fair` it also looks for unfair histories (`settling`). `walk` is another one to walk, with a judge of its own.
 
     After `seconds`, and with `partial` after Ctrl-C too, it returns what was found so far; not with a target.
     """
     began = time.monotonic()
     if seed is None:
         seed = digest(policy.axes(), scope.sizes()) if derandomize else random.SystemRandom().randrange(1 << 32)
-    walk = Walk(policy, scope, Judge(fair=True)) if fair else machine(policy, scope).session.walk
+    if walk is None:
+        walk = Walk(policy, scope, Judge(fair=True)) if fair else machine(policy, scope).session.walk
     session = Session(walk, target)
     if progress is not None:
         session.progress = lambda s: progress(Progress(s.states, s.examples, len(s.shortest)))

@@ -11,7 +11,7 @@ from protocol.scope import Scope
 from protocol.state import System, initial
 from protocol.system import IllegalEvent, broken, step
 from state_machines.trace import Trace, TraceError
-from state_machines.verdict import Judge, Verdict
+from state_machines.verdict import Judge, Judging, Verdict, verdict_of
 
 
 @frozen
@@ -30,7 +30,7 @@ class Replay:
     at: int | None
 
 
-def replay(policy: Policy, scope: Scope, events: Iterable[Event], judge: Judge | None = None) -> Replay:
+def replay(policy: Policy, scope: Scope, events: Iterable[Event], judge: Judging | None = None) -> Replay:
     """Run `events` from the initial system. Raises TraceError with the event's number for an illegal one.
 
     All events run, also those after the first violation. Raises `recovery.Unknown` when a state cannot be decided.
@@ -42,10 +42,10 @@ def replay(policy: Policy, scope: Scope, events: Iterable[Event], judge: Judge |
             states.append(step(states[-1], event))
         except IllegalEvent as error:
             raise TraceError(f"event {number}: {error}") from None
-    return Replay(policy, scope, events, tuple(states), *(judge or Judge()).history(states, events))
+    return Replay(policy, scope, events, tuple(states), *verdict_of(judge or Judge(), states, events))
 
 
-def replay_trace(trace: Trace, policy: Policy | None = None, judge: Judge | None = None) -> Replay:
+def replay_trace(trace: Trace, policy: Policy | None = None, judge: Judging | None = None) -> Replay:
     """Replay a trace under its own policy or under another one.
 
     Under another policy an event that cannot happen there is left out: the histories stay comparable. The events of

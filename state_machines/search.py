@@ -36,9 +36,11 @@ class Finding:
 
 
 class Decider:
-    """Decides the properties of systems of one search."""
+    """Decides the properties of systems of one search, or of a hunt under another design: it assumes nothing."""
 
     def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+
         def follow(system: System) -> tuple[Event, ...]:
             return rules.enabled(system, SYSTEM_ONLY)
 
@@ -52,6 +54,10 @@ class Decider:
         self.committed = Recovery(in_time, step, p.committed, limit=limit)
         self.reopened = Recovery(follow, step, p.reopened, limit=limit)
         self.fairness: Fairness[System, Event] = of_system(limit)
+
+    def fresh(self) -> "Decider":
+        """Return the same decider, which remembers nothing."""
+        return Decider(self.limit)
 
     def state(self, system: System) -> Verdict | None:
         """Return the first liveness property that does not hold: stranded, blocked, closed, unfair."""

@@ -7,6 +7,7 @@ are different findings, each with an exception type of its own, because Hypothes
 import builtins
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import Protocol
 
 from attrs import frozen
 
@@ -75,6 +76,29 @@ def finding_type(verdict: Verdict) -> type[Finding]:
     return type("".join(word.capitalize() for word in words), (Finding,), {"__module__": __name__})
 
 
+class Judging(Protocol):
+    """Decides states and steps: a `Judge`, or `search.Decider`, which assumes nothing about the rules."""
+
+    def state(self, system: System) -> Verdict | None: ...
+
+    def step(self, before: System, event: Event, after: System) -> Verdict | None: ...
+
+
+def verdict_of(judge: Judging, states: Sequence[System], events: Iterable[Event]) -> tuple[Verdict | None, int | None]:
+    """Return the verdict of a history and after how many events it is met, or None twice.
+
+    It is the first that ends a history; where there is none, the last unfair one. Raises Unknown.
+    """
+    found, at = judge.state(states[0]), 0
+    for number, (before, event, after) in enumerate(zip(states, events, states[1:], strict=False), 1):
+        if found is not None and found.ends:
+            break
+        verdict = judge.step(before, event, after)
+        if verdict is not None:
+            found, at = verdict, number
+    return found, None if found is None else at
+
+
 class Judge:
     """Decides states and steps of one policy and scope, and remembers what it decided.
 
@@ -88,19 +112,9 @@ class Judge:
         self.recovery = SystemRecovery(limit)
         self.fairness = SystemFairness(self.recovery)
 
-    def history(self, states: Sequence[System], events: Iterable[Event]) -> tuple[Verdict | None, int | None]:
-        """Return the verdict of a history and after how many events it is met, or None twice.
-
-        It is the first that ends a history; where there is none, the last unfair one. Raises Unknown.
-        """
-        found, at = self.state(states[0]), 0
-        for number, (before, event, after) in enumerate(zip(states, events, states[1:], strict=False), 1):
-            if found is not None and found.ends:
-                break
-            verdict = self.step(before, event, after)
-            if verdict is not None:
-                found, at = verdict, number
-        return found, None if found is None else at
+    def fresh(self) -> "Judge":
+        """Return the same judge, which remembers nothing."""
+        return Judge(self.limit, fair=self.fair)
 
     def state(self, system: System) -> Verdict | None:
         """Return the first liveness property that does not hold in `system`: stranded, blocked, closed, unfair."""
@@ -129,4 +143,4 @@ class Judge:
         return None if standing else verdict
 
 
-__all__ = ["Finding", "Judge", "Unknown", "Verdict", "finding_type"]
+__all__ = ["Finding", "Judge", "Judging", "Unknown", "Verdict", "finding_type", "verdict_of"]

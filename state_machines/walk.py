@@ -43,6 +43,7 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import System, initial
 from protocol.system import enabled, step
+from state_machines.search import Decider
 from state_machines.verdict import Judge, Unknown, Verdict
 from state_machines.witness import witnesses
 
@@ -109,9 +110,9 @@ class Edge:
 class Walk:
     """The part of one policy and scope that was walked so far."""
 
-    def __init__(self, policy: Policy, scope: Scope, judge: Judge | None = None) -> None:
+    def __init__(self, policy: Policy, scope: Scope, judge: Judge | Decider | None = None) -> None:
         self.policy, self.scope = policy, scope
-        self.judge = judge or Judge()
+        self.judge: Judge | Decider = judge or Judge()
         self.start = Node(initial(policy, scope))
         self.broken = self._decide(None, None, self.start.system)
         self._nodes: dict[System, Node] = {self.start.system: self.start}
@@ -131,7 +132,7 @@ class Walk:
         if found is None:
             if len(self._nodes) >= NODE_LIMIT:
                 self.start.edges.clear()
-                self.judge = Judge(self.judge.limit, fair=self.judge.fair)
+                self.judge = self.judge.fresh()
                 self._nodes = {self.start.system: self.start}
             found = self._nodes[system] = Node(system)
         return found

@@ -7,7 +7,7 @@ policy and the scope alone; one that is missing makes the hunt *vacuous*.
 from typing import Final
 
 from protocol.events import Answer, Event, Fail, LoseReply, LoseRequest, Publish
-from protocol.executions import NOT_READY
+from protocol.executions import NOT_READY, State
 from protocol.policy import Granularity, Guard, LostReply, Policy
 from protocol.properties import ready
 from protocol.scope import Scope
@@ -48,7 +48,7 @@ def expected(policy: Policy, scope: Scope) -> frozenset[str]:
 def witnesses(before: System, event: Event, after: System) -> frozenset[str]:
     """Return what the step `before -event-> after` is a witness of."""
     found = set()
-    if after.gym.acknowledged and ready(after):
+    if (after.gym.acknowledged or any(e.state is State.COMPLETED for _, e in after.gym.executions)) and ready(after):
         found.add("ready again")
     if isinstance(event, Publish) and after.snapshot.published != before.snapshot.published:
         found.add("committed snapshot")

@@ -17,6 +17,7 @@ from protocol.policy import NAMED, Policy, named, spell
 from protocol.scope import Scope
 from state_machines.commands.options import POLICY, console, out, scope_options
 from state_machines.database import check, database_option, open_database, silent
+from state_machines.designs import design as in_place
 from state_machines.hunt import DEFAULT, INTERRUPTED, HuntFinding, HuntResult, Progress, digest, doubts
 from state_machines.hunt import hunt as hunted
 from state_machines.replay import replay
@@ -24,10 +25,12 @@ from state_machines.report.listing import afterwards, listing, unfair, why
 from state_machines.report.onward import onward
 from state_machines.report.text import lanes, show, wrapped
 from state_machines.report.view import view
+from state_machines.search import Decider
 from state_machines.targets.base import side_by_side
 from state_machines.targets.options import TargetChoice, target_options
 from state_machines.trace import Trace, TraceError, found_by, make_folder_of, save, write
-from state_machines.verdict import Judge
+from state_machines.verdict import Judge, Judging
+from state_machines.walk import Walk
 
 SAVED: Final = "stranded-findings"
 
@@ -46,6 +49,9 @@ SAVED: Final = "stranded-findings"
 @click.option("--no-save", is_flag=True, help="write no trace files")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object instead of text")
 @click.option("--brief", is_flag=True, help="one line for each finding")
+@click.option(
+    "--design", type=click.Choice(["acknowledge", "lease"]), default="acknowledge", help="Gym's design (docs/lease.md)"
+)
 @click.option("--fair", is_flag=True, help="look for unfair histories too: a fair scheduler may never settle them")
 @database_option
 @target_options
@@ -59,6 +65,7 @@ def hunt(
     no_save: bool,
     as_json: bool,
     brief: bool,
+    design: str,
     fair: bool,
     database: str,
     target: TargetChoice,
@@ -77,13 +84,15 @@ def hunt(
         raise click.UsageError("--save and --no-save exclude each other")
     if seconds is not None and not target.is_model:
         raise click.UsageError("--seconds is for hunts on the model")
+    if design != "acknowledge" and (directory is not None or not target.is_model):
+        raise click.UsageError(f"--design {design} is for hunts on the model, and a trace file does not record it")
     check(database)
     if directory is not None:  # before the hunt, not after it
         make_folder_of(directory / ".stranded")
         write(directory / ".stranded", "").unlink()
     results: list[HuntResult] = []
     saved: list[list[Path | None]] = []
-    with target.open() as opened:
+    with target.open() as opened, in_place(design):
         for policy in policies:
             with progress(policy) as report:
                 results.append(
@@ -98,11 +107,12 @@ def hunt(
                         seconds=seconds,
                         partial=True,
                         fair=fair,
+                        walk=None if design == "acknowledge" else Walk(policy, scope, Decider()),
                     )
                 )
-            saved.append([] if no_save else saved_in(directory, results[-1]))
+            saved.append([] if no_save or design != "acknowledge" else saved_in(directory, results[-1]))
             if not as_json:
-                print_result(out(), results[-1], saved[-1], brief)
+                print_result(out(), results[-1], saved[-1], brief, None if design == "acknowledge" else Decider())
             if results[-1].stopped == INTERRUPTED:
                 break
     if as_json:
@@ -182,7 +192,9 @@ def to_json(results: list[HuntResult], saved: list[list[Path | None]]) -> dict[s
     }
 
 
-def print_result(to: Console, result: HuntResult, paths: list[Path | None], brief: bool) -> None:
+def print_result(
+    to: Console, result: HuntResult, paths: list[Path | None], brief: bool, judge: Judging | None = None
+) -> None:
     """Print a hunt: its findings one after the other, and a line that sums it up."""
     paths = paths or [None] * len(result.findings)
     for number, (finding, path) in enumerate(zip(result.findings, paths, strict=True), 1):
@@ -191,7 +203,7 @@ def print_result(to: Console, result: HuntResult, paths: list[Path | None], brie
             to.print(line, markup=False, soft_wrap=True)
         else:
             to.rule(f"{number} of {len(result.findings)}", style="dim")
-            print_finding(to, result, finding, path)
+            print_finding(to, result, finding, path, judge)
     name, count = spell(result.policy), len(result.findings)
     what = "nothing found" if not count else "1 finding" if count == 1 else f"{count} findings"
     to.print(
@@ -208,7 +220,9 @@ def print_result(to: Console, result: HuntResult, paths: list[Path | None], brie
         to.print(line, style="yellow", markup=False, soft_wrap=True)
 
 
-def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: Path | None) -> None:
+def print_finding(
+    to: Console, result: HuntResult, finding: HuntFinding, path: Path | None, judge: Judging | None = None
+) -> None:
     """Print one finding: its picture, its list, what follows and why nobody releases what is left, how to replay it."""
     width = min(to.width, 100) if to.is_terminal else 80
     verdict = finding.verdict
@@ -216,7 +230,7 @@ def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: P
     to.print(wrapped(f"{verdict}  ({spell(result.policy)}, {length})", width, "bold"), end="")
     if finding.diverged is None:
         to.print(wrapped(f"{verdict.word.upper()}: {verdict.sentence}.", width, "bold red"), end="")
-    run = replay(result.policy, result.scope, finding.events, Judge(fair=not verdict.ends))
+    run = replay(result.policy, result.scope, finding.events, judge or Judge(fair=not verdict.ends))
     show(to, lanes(view(run), width))
     to.print(listing(run), width=width)
     if finding.diverged is not None:
@@ -226,7 +240,7 @@ def print_finding(to: Console, result: HuntResult, finding: HuntFinding, path: P
     else:
         further = onward(run.states[-1])
         to.print(wrapped(f"Then, if everything goes well: {afterwards(further)}", width, ""))
-        for sentence in filter(None, (unfair(run), *why(further.states[-1]))):
+        for sentence in filter(None, (unfair(run) if judge is None else "", *why(further.states[-1]))):
             to.print(wrapped(sentence, width, ""), end="")
     if path is not None:
         on = "" if finding.diverged is None else " --target …"

@@ -23,7 +23,7 @@ from state_machines.report.changes import changes, names
 from state_machines.report.onward import extended
 from state_machines.report.text import lanes, legend, wrapped
 from state_machines.report.view import View, unacked, view
-from state_machines.verdict import Judge, Unknown
+from state_machines.verdict import Judge, Unknown, verdict_of
 
 CONTINUED: Final = "+"
 
@@ -124,7 +124,7 @@ def side(name: str, policy: Policy, scope: Scope, events: Sequence[Event], judge
 def judged(run: Replay, judge: Judge) -> tuple[Replay, bool]:
     """Return a history with its verdict, also of its continuation, and whether that was left undecided."""
     try:
-        verdict, at = judge.history(run.states, run.events)
+        verdict, at = verdict_of(judge, run.states, run.events)
     except Unknown:
         return run, True
     return evolve(run, verdict=verdict, at=at), False

@@ -9,11 +9,16 @@ from protocol import policy as policies
 from protocol import system as rules
 from protocol.events import Resume
 from protocol.identity import Attempt
+from state_machines.cli import main
 from state_machines.designs import POLICIES, decided, design, leaks, scope_of
 from state_machines.mutants import small
 from tests.protocol.histories import play, start
 
 TABLE = (Path(__file__).parents[2] / "docs" / "lease.md").read_text(encoding="utf-8").splitlines()
+HUNT = (
+    "stranded hunt prompt_group --design lease --groups 1 --siblings 1 --failures 0 --lost-replies 0 --lost-resumes 1 "
+    "--seed 1 --examples 150"
+)
 A, A1, B = Attempt("p0_g0", 0), Attempt("p0_g0", 1), Attempt("p0_g1", 0)
 
 
@@ -102,3 +107,15 @@ def test_the_other_design_comes_back():
     with design("lease"):
         assert (g.retire, rules.RULES[Resume]) != before
     assert (g.retire, rules.RULES[Resume]) == before
+
+
+def test_the_same_machine_hunts_the_lease_design(capsys):
+    """And finds what the table says, in its row of lost resumes."""
+    with pytest.raises(SystemExit) as ended:
+        main(HUNT.split()[1:])
+    assert ended.value.code == 1
+    output = capsys.readouterr().out
+    assert HUNT in "\n".join(TABLE)
+    assert "closed: rollback_lost  (prompt_group, 4 events, the shortest there is)" in output
+    assert "closed: resume_lost  (prompt_group, 6 events, the shortest there is)" in output
+    assert "2 findings" in output
