@@ -1,69 +1,39 @@
 """A mutation run of mutmut over protocol/: mutmut makes the mutants, this script runs them. Not a test.
 
     python benchmarks/mutation.py make DIR           # a copy of the tree, and mutmut's mutants of it (two minutes)
-    python benchmarks/mutation.py run DIR [-j 2]     # every mutant; prints the survivors, writes DIR/results.json
+    python benchmarks/mutation.py run DIR [-j 2]     # every mutant; writes DIR/results.json, and goes on from there
     python benchmarks/mutation.py show DIR           # the survivors as diffs
+    python benchmarks/mutation.py record DIR         # the survivors into survivors.json, where each is explained
+    python benchmarks/mutation.py table              # what docs/mutants.md says of them
 
 mutmut's own runner starts pytest for each of nearly four thousand mutants, and its trampolines make every call of the
 core several times slower: six hours. Here each mutant is one fork, in which mutmut's mutated function takes the place
-of the original; the tests of the core run from the quickest to the slowest, and the first that fails kills it. They are
-those of the suite: tests/protocol, tests/test_gym_observations.py, every mutant of docs/mutants.md, and test_lease.py.
-Mutants run in the order of a hash of their names, so that a run cut short is a fair sample.
+of the original (`mutants_inside.py`). The tests are those of the suite: tests/protocol, tests/test_gym_observations.py,
+every mutant of docs/mutants.md, and for lease.py test_lease.py. Mutants run in the order of a hash of their names, so
+that a run cut short is a fair sample.
 """
 
 import argparse
-import ast
 import difflib
 import hashlib
-import importlib
-import inspect
 import json
-import mmap
 import os
-import pkgutil
-import resource
-import runpy
 import shutil
-import signal
 import subprocess
 import sys
-import textwrap
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-QUICK = 0.3  # seconds of a check; what survives the quick ones meets the others afterwards
-SURVIVED = ("survived", "not run")  # not run: no check comes to the line, but for the import of its module
-MEMORY = 2 << 30  # bytes of a mutant
-TESTS = ("tests/protocol", "tests/test_gym_observations.py", "tests/faults/test_lease.py")
-AT_IMPORT = {  # functions that are called when their module is imported
-    f"protocol.{name}"
-    for name in ("checkpoint.x_at_step", *(f"system.x__{x}" for x in ("live", "of_a_group", "once", "retires", "runs")))
+SURVIVED = ("survived", "not run")
+KNOWN = Path(__file__).with_name("survivors.json")
+KINDS = {
+    "graph": "recorded graphs",
+    "tests/protocol/test_graph": "recorded graphs",
+    "mutant": "the mutants above",
+    "tests/test_gym_observations": "observations of Gym",
+    "tests/faults/test_lease": "the lease",
 }
-NOTHING_FOUND = "nothing"
-ELSEWHERE = (
-    "test_every_transition_of_a_small_scope",
-    "between_processes",
-)  # Checks of another kind here, what they contain (the graphs say which events are refused), a process of its own
-ELSEWHERE = (
-    "a_small_scope_is_as_recorded",
-    "every_gym_answers_as_recorded",
-    "refused_with_its_rule",
-    "between_processes",
-)
-AT_IMPORT = {
-    f"protocol.{x}"
-    for x in ("checkpoint.x_at_step", "system.x__live", "system.x__once", "system.x__retires", "system.x__runs")
-}
-NOTHING_FOUND = "nothing"
-ELSEWHERE = (
-    "test_every_transition_of_a_small_scope",
-    "between_processes",
-)  # a check of another kind here; runs in a process of its own
 CONFIG = """
 [project]
 name = "mutated"
@@ -102,279 +72,6 @@ def names(work: Path) -> list[str]:
     return found
 
 
-# What follows runs inside the tree of mutants
-
-
-def holders() -> list[object]:
-    import protocol
-
-    modules = [importlib.import_module(f"protocol.{m.name}") for m in pkgutil.iter_modules(protocol.__path__)]
-    return [protocol, *modules]
-
-
-def functions(modules: list) -> dict[str, tuple[object, str, dict]]:
-    """Map `module.x_name` of mutmut to where the function is: its module or class, its name there, and its mutants."""
-    found = {}
-    for module in modules:
-        for key, value in vars(module).items():
-            if key.startswith("mutants_x") and key.endswith("__mutmut"):
-                mangled = key.removeprefix("mutants_").removesuffix("__mutmut")
-                if "ǁ" in mangled:
-                    _, cls, name = mangled.split("ǁ")
-                    found[f"{module.__name__}.{mangled}"] = (getattr(module, cls), name, value)
-                else:
-                    found[f"{module.__name__}.{mangled}"] = (module, mangled.removeprefix("x_"), value)
-    return found
-
-
-def put(owner: object, name: str, new: object) -> None:
-    """Put `new` in the place of a function, wherever the core, its machines or its tests hold it."""
-    from attrs import evolve
-
-    from protocol import lease
-    from protocol.system import RULES
-
-    old = vars(owner)[name]
-    if isinstance(owner, type):
-        setattr(owner, name, property(new) if isinstance(old, property) else new)
-        return
-    tree = str(Path.cwd())
-    for module in list(sys.modules.values()):
-        if not str(getattr(module, "__file__", None) or "").startswith(tree):
-            continue
-        tables = [value for value in vars(module).values() if isinstance(value, dict)]
-        for table in (vars(module), *tables):
-            for key, value in list(table.items()):
-                if value is old:
-                    table[key] = new
-    changes = [tuple(new if x is old else x for x in pair) for pair in lease.CHANGES]
-    lease.CHANGES = tuple(changes)
-    for key, rule in list(RULES.items()):
-        changed = {f: new for f in ("candidates", "guard", "apply") if getattr(rule, f) is old}
-        if changed:
-            RULES[key] = evolve(rule, **changed)
-
-
-class Check:
-    """A test, a recorded graph or a listed mutant: `run` raises when it fails. `lines` of the core run in it."""
-
-    def __init__(self, name: str, run: Callable[[], None]) -> None:
-        self.name, self.run, self.seconds, self.lines = name, run, 0.0, set()
-
-
-def graphs() -> Iterator[Check]:
-    """The recorded graphs, which here fail at their first difference."""
-    from tests.protocol import test_graph_of_gym, test_graphs
-
-    def check(told: Callable[[], Iterator[str]], expected: list[int]) -> None:
-        for now, before in zip_longest(map(hash, told()), expected):
-            assert now == before
-
-    ways = {f"graph {' '.join(key)}": partial(test_graphs.told, *key) for key in test_graphs.GRAPHS}
-    for name, told in {"graph of gym": test_graph_of_gym.told, **ways}.items():
-        yield Check(name, partial(check, told, [hash(text) for text in told()]))
-
-
-def tests(items: list) -> Iterator[Check]:
-    from _pytest.runner import runtestprotocol
-
-    def check(item: object) -> None:
-        for report in runtestprotocol(item, log=False, nextitem=None):
-            assert not report.failed, f"{item.nodeid}: {report.longreprtext}"
-
-    for item in items:
-        if not any(name in item.nodeid for name in ELSEWHERE):
-            yield Check(item.nodeid, partial(check, item))
-
-
-def listed() -> Iterator[Check]:
-    """The mutants of docs/mutants.md are killed by the same findings, and what is unsafe is said in a sentence."""
-    from protocol.safety import unsafe
-    from protocol.state import initial
-    from protocol.system import step
-    from state_machines import mutants as m
-
-    def kill(mutant: m.Mutant) -> str:
-        try:
-            found = m.kill(mutant)
-        except AssertionError as error:
-            if "the core does not use" in str(error):
-                return ""  # it changes the function that is mutated
-            raise
-        if found is None:
-            return NOTHING_FOUND
-        if found.verdict.word == "unsafe":
-            with m.applied(mutant):
-                before = initial(mutant.policy, mutant.scope)
-                for event in found.events[:-1]:
-                    before = step(before, event)
-                for violation in unsafe(before, found.events[-1], step(before, found.events[-1])):
-                    assert len(violation.why) > 20
-                    assert "None" not in violation.why
-        return str(found)
-
-    def check(mutant: m.Mutant, expected: str) -> None:
-        assert kill(mutant) in ("", expected)
-
-    for mutant in m.load().values():
-        found = NOTHING_FOUND if mutant.policy is None else kill(mutant)
-        if found != NOTHING_FOUND:  # mutmut renames methods: those are not swapped here
-            yield Check(f"mutant {mutant.name}", partial(check, mutant, found))
-
-
-def put_again(mutant: str) -> None:
-    """Make the tables anew that were made at import by a function that is now a mutant."""
-    from protocol import checkpoint, system
-
-    os.environ["MUTANT_UNDER_TEST"] = mutant  # what mutmut's trampolines go by
-    again = runpy.run_path("protocol/checkpoint.py", run_name="protocol.checkpoint")
-    for name, value in list(vars(checkpoint).items()):
-        if "<locals>" in getattr(value, "__qualname__", ""):
-            put(checkpoint, name, again[name])
-    again = runpy.run_path("protocol/system.py", run_name="protocol.system")
-    system.RULES.update(again["RULES"])
-    system.OF_A_GROUP, system.OF_NOBODY = again["OF_A_GROUP"], again["OF_NOBODY"]
-
-
-def forget() -> None:
-    """Empty the memos of the core, so that a mutant is asked anew."""
-    for module in holders():
-        for value in vars(module).values():
-            if hasattr(value, "cache_clear"):
-                value.cache_clear()
-
-
-def measured(checks: list[Check]) -> list[Check]:
-    """Run every check on the core as it is: how long it takes, and which lines of which module of the core it runs."""
-    import coverage
-
-    for check in checks:
-        forget()
-        began = time.process_time()
-        check.run()
-        check.seconds = time.process_time() - began
-    cover = coverage.Coverage(include=["protocol/*"], data_file=None)
-    cover.start()
-    for number, check in enumerate(checks):
-        cover.switch_context(str(number))
-        forget()
-        check.run()
-    cover.stop()
-    data = cover.get_data()
-    for file in data.measured_files():
-        for line, numbers in data.contexts_by_lineno(file).items():
-            for number in filter(None, numbers):
-                checks[int(number)].lines.add((Path(file).stem, line))
-    return sorted(checks, key=lambda check: check.seconds)
-
-
-def changed_lines(old: Callable, new: Callable) -> set[int]:
-    """Return the lines of the statements of `old` in which `new` differs from it."""
-    texts = [textwrap.dedent(inspect.getsource(function)).splitlines()[1:] for function in (old, new)]
-    codes = difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes()
-    changed = {line for tag, i, j, *_ in codes if tag != "equal" for line in range(max(0, min(i, j - 1)), j)}
-    lines, first = set(), old.__code__.co_firstlineno
-    tree = ast.parse(textwrap.dedent(inspect.getsource(old)))
-    for line in (line + 2 for line in changed):  # counted from 1, and the first was left out
-        inner = [x for x in ast.walk(tree) if isinstance(x, ast.stmt) and x.lineno <= line <= x.end_lineno]
-        statement = max(inner, key=lambda x: (x.lineno, -x.end_lineno))
-        body = [] if isinstance(statement, ast.FunctionDef) else getattr(statement, "body", [])
-        last = max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno
-        lines |= set(range(first + statement.lineno - 1, first + last))
-    return lines
-
-
-def attempt(mutant: str, owner: object, name: str, new: Callable, checks: list[Check], at: mmap.mmap) -> str | None:
-    """Return the first check that fails under a mutant, in a fork of this process; None: all pass."""
-    at[:2] = b"\0\0"
-    child = os.fork()
-    if child == 0:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        try:
-            put(owner, name, new)
-            if mutant.rpartition("__mutmut_")[0] in AT_IMPORT:
-                put_again(mutant)
-            forget()
-            for number, check in enumerate(checks):
-                at[:2] = number.to_bytes(2, "big")
-                signal.setitimer(signal.ITIMER_PROF, 3 + 10 * check.seconds)
-                check.run()
-        except BaseException:  # noqa: BLE001 - whatever it is, it is a failure
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if status == 0:
-        return None
-    return checks[int.from_bytes(at[:2], "big")].name
-
-
-class Loop:
-    """A pytest plugin that runs mutants in the place of tests: first with the quick checks, then with the others.
-
-    What has killed another mutant of the function comes first.
-    """
-
-    def __init__(self, wanted: list[str], known: dict[str, str], jobs: int, write: Callable[[str, str], None]) -> None:
-        self.wanted, self.jobs, self.write = wanted, jobs, write
-        self.kills = Counter((name.rpartition("__mutmut_")[0], how) for name, how in known.items())
-
-    def pytest_runtestloop(self, session: object) -> bool:
-        checks = measured([*graphs(), *tests(session.items), *listed()])
-        print(f"{len(checks)} checks, {sum(check.seconds for check in checks):.0f} s", file=sys.stderr, flush=True)
-        children = []
-        for part in range(self.jobs):
-            child = os.fork()
-            if child == 0:
-                self.work(self.wanted[part :: self.jobs], checks)
-                os._exit(0)
-            children.append(child)
-        for child in children:
-            os.waitpid(child, 0)
-        return True
-
-    def work(self, left: list[str], checks: list[Check]) -> None:
-        where, at = functions(holders()), mmap.mmap(-1, 2)
-        for quick in (True, False):
-            tried, left = left, []
-            for mutant in tried:
-                module, _, key = mutant.rpartition(".")
-                of = f"{module}.{key.rpartition('__mutmut_')[0]}"
-                owner, name, mutants = where[of]
-                lines = {(module.partition(".")[2], x) for x in changed_lines(mutants["_mutmut_orig"], mutants[key])}
-                fitting = [c for c in checks if (c.seconds < QUICK) is quick and not lines.isdisjoint(c.lines)]
-                if module != "protocol.lease":
-                    fitting = [c for c in fitting if "test_lease.py" not in c.name]
-                fitting.sort(key=lambda check: -self.kills[of, check.name])
-                killer = attempt(mutant, owner, name, mutants[key], fitting, at)
-                if killer is not None:
-                    self.kills[of, killer] += 1
-                    self.write(mutant, killer)
-                elif quick:
-                    left.append(mutant)
-                    self.write(mutant, "left")
-                else:
-                    ran = any(not lines.isdisjoint(check.lines) for check in checks)
-                    self.write(mutant, "survived" if ran else "not run")
-
-
-def run_inside(work: Path, jobs: int) -> None:
-    import pytest
-
-    wanted, known = json.loads((work / "wanted.json").read_text()), json.loads((work / "results.json").read_text())
-    os.chdir(work / "mutants")
-    sys.path.insert(0, ".")
-    os.environ.pop("MUTANT_UNDER_TEST", None)
-    for owner, name, mutants in functions(holders()).values():
-        put(owner, name, mutants["_mutmut_orig"])  # before anything else is imported
-    out = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-    def write(mutant: str, how: str) -> None:
-        os.write(out, json.dumps([mutant, how]).encode() + b"\n")
-
-    pytest.main(["-q", "-s", "-p", "no:cacheprovider", *TESTS], plugins=[Loop(wanted, known, jobs, write)])
-
-
 def run(work: Path, jobs: int, only: str) -> None:
     python = work / "venv" / "bin" / "python"
     done = work / "results.json"
@@ -386,14 +83,12 @@ def run(work: Path, jobs: int, only: str) -> None:
 
     def told() -> None:
         done.write_text(json.dumps(known, indent=1))
-        counts = Counter(
-            how if how in (*SURVIVED, "left") else how.partition(" ")[0].partition("::")[0] for how in known.values()
-        )
+        counts = Counter(how if how in (*SURVIVED, "left") else kind(how) for how in known.values())
         survivors = sum(counts[how] for how in SURVIVED)
         print(f"{len(known)}: {survivors / max(1, len(known)):.1%} survive", dict(counts), flush=True)
 
     told()
-    command = [python, __file__, "inside", work, "-j", str(jobs)]
+    command = [python, Path(__file__).with_name("mutants_inside.py"), work, str(jobs)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for number, line in enumerate(process.stdout, 1):
             name, how = json.loads(line)
@@ -403,41 +98,83 @@ def run(work: Path, jobs: int, only: str) -> None:
     told()
 
 
-def show(work: Path) -> None:
+def changes(work: Path) -> dict[str, list[str]]:
+    """Return the survivors of a run, each with the lines of its diff."""
+    results = json.loads((work / "results.json").read_text())
     os.chdir(work / "mutants")
     sys.path.insert(0, ".")
-    where = functions(holders())
-    results = json.loads((work / "results.json").read_text())
+    from mutants_inside import functions, holders, source
+
+    where, found = functions(holders()), {}
     for mutant in sorted(name for name, how in results.items() if how in SURVIVED):
         module, _, key = mutant.rpartition(".")
         _, _, mutants = where[f"{module}.{key.rpartition('__mutmut_')[0]}"]
-        old, new = (inspect.getsource(mutants[k]).splitlines()[1:] for k in ("_mutmut_orig", key))
-        print(f"# {mutant}: {results[mutant]}")
-        print(
-            "\n".join(
-                line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")
-            )
-        )
+        diff = difflib.unified_diff(source(mutants["_mutmut_orig"]), source(mutants[key]), lineterm="", n=0)
+        found[mutant] = [line for line in diff if line[:2] not in ("--", "++", "@@")]
+    return found
+
+
+def show(work: Path) -> None:
+    for mutant, lines in changes(work).items():
+        print(f"# {mutant}", *lines, sep="\n")
+
+
+def record(work: Path) -> None:
+    """Write the survivors of a run; an explanation that is there already stays."""
+    old = json.loads(KNOWN.read_text()) if KNOWN.exists() else {"why": {}, "survivors": {}}
+    results = json.loads((work / "results.json").read_text())
+    known = {
+        "mutants": len(names(work)),
+        "run": len(results),
+        "killed": dict(sorted(Counter(kind(how) for how in results.values() if how not in SURVIVED).items())),
+        "why": old["why"],
+        "survivors": {},
+    }
+    for name, lines in changes(work).items():
+        change = " ".join(line[1:].strip() for line in lines if line.startswith("+"))
+        known["survivors"][name] = {"change": change, "why": old["survivors"].get(name, {}).get("why", "")}
+    KNOWN.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+    print(f"{len(known['survivors'])} survivors, in {KNOWN}")
+
+
+def kind(how: str) -> str:
+    """Return what killed a mutant, in the words of the document."""
+    return next((words for word, words in KINDS.items() if how.startswith(word)), "rows and sentences of the protocol")
+
+
+def table() -> str:
+    """Return what docs/mutants.md says of the survivors, from survivors.json."""
+    known = json.loads(KNOWN.read_text())
+    killed = ", ".join(f"{words} {count:,}" for words, count in known["killed"].items())
+    survivors = known["survivors"].items()
+    said = (
+        f"Of mutmut's {known['mutants']:,} mutants {known['run']:,} were run, and {len(survivors)} survive "
+        f"({len(survivors) / known['run']:.1%}). What killed the others: {killed}."
+    )
+    rows = ["| function | the mutant | why it survives |", "|---|---|---|"]
+    for name, found in survivors:
+        function = name.removeprefix("protocol.").rpartition("__mutmut_")[0].replace(".x_", ".").replace(".xǁ", ".")
+        change = found["change"].replace("|", "\\|")
+        rows.append(f"| `{function.replace('ǁ', '.')}` | `{change}` | {known['why'][found['why']]} |")
+    return "\n".join([said, "", *rows])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["make", "run", "show", "inside"])
-    parser.add_argument("dir", type=Path)
+    parser.add_argument("action", choices=["make", "run", "show", "record", "table"])
+    parser.add_argument("dir", type=Path, nargs="?", default=".")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument(
         "--only", default="", help="a part of the mutants' names, or `survived` for those of the last run"
     )
     given = parser.parse_args()
     work = given.dir.resolve()
-    if given.action == "make":
-        make(work)
-    elif given.action == "run":
+    if given.action == "run":
         run(work, given.jobs, given.only)
-    elif given.action == "show":
-        show(work)
+    elif given.action == "table":
+        print(table())
     else:
-        run_inside(work, given.jobs)
+        {"make": make, "show": show, "record": record}[given.action](work)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 import pytest
 
+from protocol import lease
+from protocol import policy as policies
 from protocol import system as rules
-from protocol.events import Admit, Deliver, Finalize, Flush
+from protocol import trainer as t
+from protocol.events import Admit, Deliver, Duplicate, Finalize, Flush
 from protocol.findings import Cause
 from protocol.identity import Attempt
 from protocol.properties import cause, culprits
 from protocol.runs import group_of
-from protocol.trainer import AttemptStatus, Entry, Seen
+from protocol.trainer import AttemptStatus, Entry, Group, GroupStatus, Seen
 from protocol.wire import Call
 from tests.protocol.histories import play, start
 
@@ -40,6 +43,32 @@ def test_a_restart_gives_up_for_good_what_had_been_given_up_and_was_not_heard_of
     after = play(system, "restart_trainer")
     assert after.trainer.entry(unheard) == Entry(AttemptStatus.ABANDONED, Seen.RESTARTED)
     assert after.trainer.entry(heard) == system.trainer.entry(heard) == Entry(AttemptStatus.FAILED, Seen.FAILURE)
+
+
+def test_a_late_failure_of_an_attempt_that_was_given_up_is_noted_once_and_changes_nothing_else():
+    history = "admit 0 | fail p0_g0/0 | deliver p0_g0/0 | fail p0_g1/0"
+    before = play(start("prompt_group", "failures=2"), history)
+    after = play(before, "deliver p0_g1/0")
+    given_up = Attempt("p0_g1", 0)
+    assert before.trainer.entry(given_up) == Entry(AttemptStatus.ABANDONED)
+    noted = t.mark(before.trainer, given_up, Entry(AttemptStatus.ABANDONED, Seen.FAILURE))
+    assert after.trainer == noted
+    assert t.attempt_fails(noted, after.policy, 2, given_up, Seen.LOST) is noted
+    assert t.attempt_fails(noted, after.policy, 2, Attempt("p0_g1", 7), Seen.LOST) is noted
+    sealed = play(start("sibling"), "admit 0 | finish p0_g0/0 | deliver p0_g0/0").trainer
+    assert t.attempt_fails(sealed, policies.parse("sibling"), 2, Attempt("p0_g0", 0), Seen.LOST) is sealed
+
+
+def test_a_reply_has_one_copy_more_at_most():
+    system = play(start("sibling", "siblings=1,duplicates=2"), "admit 0 | finish p0_g0/0 | duplicate p0_g0/0")
+    assert rules.broken(system, Duplicate(Attempt("p0_g0", 0))) == "the network already holds a second copy"
+
+
+def test_what_a_group_that_has_ended_leaves_at_gym_is_found_by_its_group():
+    system = play(start("sibling", "groups=2,siblings=2"), "admit 0 | admit 1")
+    ended = Group(GroupStatus.DROPPED, system.trainer.groups[1].siblings)
+    system = system.replace(trainer=system.trainer.replace(groups=(system.trainer.groups[0], ended)))
+    assert lease.left(system) == (Attempt("p1_g0", 0), Attempt("p1_g1", 0))
 
 
 def test_the_ledger_does_not_know_a_sibling_or_an_attempt_that_it_does_not_hold():

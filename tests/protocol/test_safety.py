@@ -127,6 +127,19 @@ def nothing_comes():
     return before, Flush(), gym(before, executions=())
 
 
+def nothing_comes_for_the_second():
+    before = play(start("sibling"), "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | flush")
+    return before, Flush(), gym(before, executions=())
+
+
+def never_had_beside_one_to_run_again():
+    """The ledger does not know p0_g0/0, which is run again; p1_g0/0 it waits for."""
+    before = play(start("sibling", "groups=2,siblings=1"), "admit 0 | admit 1")
+    before = before.replace(trainer=before.trainer.replace(groups=(None, before.trainer.groups[1])))
+    other = Attempt("p1_g0", 0)
+    return before, Flush(), gym(before, acknowledged=(model_receipt(A), model_receipt(other)))
+
+
 def nobody_reads():
     before = play(start("sibling", "siblings=1"), "admit 0")
     return before, Flush(), gym(before, executions=((A, Execution(RUNNING, None, False)),))
@@ -177,6 +190,14 @@ BROKEN = {
     sealed_again: (Property.RESTORE_COMES, "p0_g0 is sealed and is run again"),
     published_seal_again: (Property.RESTORE_COMES, "p0_g0 is sealed and is run again"),
     nothing_comes: (Property.RESTORE_COMES, "the trainer waits for p0_g0/0, and nothing will come"),
+    nothing_comes_for_the_second: (
+        Property.RESTORE_COMES,
+        "the trainer waits for p0_g1/0, and nothing will come",
+    ),
+    never_had_beside_one_to_run_again: (
+        Property.NOTHING_LOST,
+        "Gym has dropped p1_g0/0, which the trainer never had",
+    ),
     nobody_reads: (Property.RESTORE_COMES, "the trainer waits for p0_g0/0, and nothing will come"),
     restored_for_nobody: (Property.RESTORE_COMES, "p0_g0/3 was restored, and nobody will ask for it"),
     committed_while_running: (Property.CUT_CLEAN, "Gym has committed while p0_g0/0 is running"),

@@ -175,7 +175,9 @@ def test_a_scope_has_a_budget_for_every_fault():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("teams=1", "no bound is called 'teams'; the bounds are groups"),
+        ("teams=1", "no bound is called 'teams'; the bounds are groups, siblings, attempts"),
+        ("groups=1,,siblings=1", "'groups=1,,siblings=1' has a comma with no bound beside it"),
+        ("groups=1, groups=2", "groups is given twice in 'groups=1, groups=2'"),
         ("groups", "'groups' is not bound=number"),
         ("groups=x", "'groups=x' is not bound=number"),
         ("groups=1234567", "'groups=1234567' is not bound=number"),
