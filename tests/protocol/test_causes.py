@@ -92,3 +92,14 @@ def test_an_event_of_a_group_names_it_or_an_attempt_and_every_other_one_is_nobod
     assert {key[1] for key in rules.OF_A_GROUP if isinstance(key, tuple)} == {Call.RUN, Call.RECEIPT, Call.RETIRE}
     assert set(rules.RULES) == rules.OF_A_GROUP | rules.OF_NOBODY
     assert not rules.OF_A_GROUP & rules.OF_NOBODY
+    system = play(start("prompt_group", "failures=1"), "admit 0 | finish p0_g0/0")
+    nobodys, groups = (rules.enabled(system, kinds=kinds) for kinds in (rules.OF_NOBODY, rules.OF_A_GROUP))
+    assert nobodys
+    assert groups
+    assert {*nobodys, *groups} == {*rules.enabled(system)}
+    assert not {*nobodys} & {*groups}
+
+
+def test_a_held_result_that_gym_has_forgotten_is_a_debt_that_cannot_be_paid():
+    history = "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | restart_gym"
+    assert cause(play(start("prompt_group", "gym_restarts=1"), history)) is Cause.UNPAYABLE_DEBT

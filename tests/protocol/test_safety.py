@@ -49,6 +49,11 @@ def without_ack():
     return before, Flush(), gym(before, executions=())
 
 
+def one_of_two_without_ack():
+    before = play(start("prompt_group"), "admit 0 | finish p0_g0/0 | finish p0_g1/0")
+    return before, Flush(), gym(before, executions=before.gym.executions[:1])
+
+
 def changed_after_the_end():
     before = play(acknowledged(), "finalize 0")
     return before, Flush(), ledger(before, (FAILED,), status=GroupStatus.DROPPED)
@@ -178,6 +183,7 @@ def published_otherwise():
 BROKEN = {
     never_had: (Property.NOTHING_LOST, "Gym has dropped p0_g0/0, which the trainer never had"),
     without_ack: (Property.NOTHING_LOST, "Gym has dropped the result of p0_g0/0 without an ACK"),
+    one_of_two_without_ack: (Property.NOTHING_LOST, "Gym has dropped the result of p0_g1/0 without an ACK"),
     changed_after_the_end: (Property.APPLIED_ONCE, "a group changed after it was finalized"),
     sealed_twice: (Property.APPLIED_ONCE, "two attempts of one sibling are sealed"),
     owed_unseen: (Property.ACKNOWLEDGED_OWNED, "p0_g0/0 is owed but its result was never seen"),
@@ -230,7 +236,13 @@ def test_it_is_named_too_when_groups_before_it_are_as_they_should_be(case):
         system.replace(trainer=system.trainer.replace(groups=(fine, None, *system.trainer.groups)))
         for system in (before, after)
     )
-    assert BROKEN[case][0] in {violation.property for violation in unsafe(before, event, after)}
+    prop, why = BROKEN[case]
+    assert Violation(prop, why.replace("p0", "p2")) in unsafe(before, event, after)
+
+
+def test_a_gym_that_stays_equal_is_not_changed_by_a_late_answer():
+    before, event, after = stale_answer()
+    assert unsafe(before, event, gym(after)) == ()
 
 
 def test_under_the_lease_a_commit_may_leave_what_has_finished_and_nothing_else():
