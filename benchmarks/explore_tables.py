@@ -9,12 +9,14 @@ INTRODUCTION = """# Exploration beside other tools
 
 Written by `{command}`; do not edit.
 
-{date}, {machine}; Python {python}, {spin}, {gcc}, minicheck {minicheck}. Load average before the first scope and after
-each: {load}. Whole processes, one at a time, in rounds over the tools of a scope; the median. A tool that had already
-taken long was not run again: the column says how often it ran. Of SPIN, spin and gcc are included in the seconds, and
-the memory is the checker's. States and transitions are those that the tool visited, and the rate is over the whole
-process. Where the load is not low, processor seconds compare better than seconds. `stranded prove` also decides
-*unblocked*, *reopens* and safety, and gives each cause its shortest history; the others decide one property.
+{date}, {machine}; Python {python}; {spin}; {gcc}; minicheck {minicheck}. Load average before the first scope and
+after each: {load}.
+
+Whole processes, one at a time, in rounds over the tools of a scope; the median. A tool that had already taken long was
+not run again: the column says how often it ran. Of SPIN, spin and gcc are included in the seconds, and the memory is
+the checker's. States and transitions are those that the tool visited, and the rate is over the whole process. Where the
+load is not low, processor seconds compare better than seconds. `stranded prove` also decides *unblocked*, *reopens*
+and safety, and gives each cause its shortest history; the others decide one property.
 """
 
 GROWTH = """## As the scope grows

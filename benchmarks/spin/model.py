@@ -102,12 +102,13 @@ def check(
     symmetry: bool = False,
     build: tuple[str, ...] = ("-O0", "-DNOREDUCE"),
     first: bool = False,
+    table: int = 24,
     limit: float = 600,
 ) -> Checked:
     """Explore the model with SPIN. `-o2` keeps variables that are only written: they are part of the state.
 
-    `build` are switches of gcc. `verdict` asks for the errors, `first` stops at the first one. Raises TimeoutError when
-    all of it takes longer than `limit` seconds.
+    `build` are switches of gcc. `verdict` asks for the errors, `first` stops at the first one. `table` are
+    the bits of the checker's hash table. Raises TimeoutError when all of it takes longer than `limit` seconds.
     """
     extra = [f"-D{name}" for name, on in (("CHECK", verdict), ("SYMMETRY", symmetry)) if on]
     with tempfile.TemporaryDirectory() as work:
@@ -122,7 +123,7 @@ def check(
         if built.code:
             raise RuntimeError(built.output)
         compiling = made.seconds + built.seconds
-        ran = measure(["./pan", "-E", "-c1" if first else "-c0"], work, limit - compiling)
+        ran = measure(["./pan", "-E", "-c1" if first else "-c0", f"-w{table}"], work, limit - compiling)
     errors = re.search(r"errors: (\d+)", ran.output)
     if ran.code < 0 or errors is None:
         raise TimeoutError(f"pan did not finish in {limit:.0f} s")

@@ -1,7 +1,9 @@
 """SPIN, on a model that was written by hand, finds the same states, transitions and verdicts as the core."""
 
+import json
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,16 @@ from state_machines.factor import split
 from state_machines.prove import prove
 from state_machines.reduce import NONE
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "spin"))
+import explore_tables
 import model
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("spin") and shutil.which("gcc")), reason="needs the programs spin and gcc (.ci/run installs both)"
 )
+BENCHMARKS = Path(explore_tables.__file__).parent
+check = partial(model.check, table=18)  # small: it is cleared each time
 SYSTEM = frozenset({Owner.SYSTEM})
 CLEAN, PAIR = named("sibling_repaired"), Scope(2, 1, 2, 1, 0, 0)
 SCOPES = (Scope(1, 1, 2, 1, 1, 1), Scope(1, 2, 2, 0, 1, 1), Scope(1, 2, 2, 1, 0, 0), Scope(1, 2, 2, 1, 1, 1))
@@ -43,19 +49,19 @@ def at_rest(system):
 def test_spin_agrees_on_states_transitions_and_states_at_rest_that_are_not_ready(name, scope):
     graph = graph_of(named(name), scope)
     stuck = sum(at_rest(system) and not properties.ready(system) for system in graph.states)
-    counted = model.check(named(name), scope)
+    counted = check(named(name), scope)
     assert (counted.states, counted.transitions, counted.errors) == (len(graph.states), len(graph.targets), stuck)
     recoverable = prove(named(name), scope).decided()["recoverable"]
     assert recoverable == ("violated" if stuck else "holds")
 
 
 def test_spin_agrees_on_thirty_thousand_states_of_the_repair():
-    counted = model.check(named("prompt_group_repaired"), SCOPES[3])
+    counted = check(named("prompt_group_repaired"), SCOPES[3])
     assert (counted.states, counted.transitions, counted.errors) == (31_718, 79_675, 0)
 
 
 def test_spin_agrees_on_two_groups_with_an_exploration_that_forgets_nothing():
-    proof, counted = prove(CLEAN, PAIR, on=NONE), model.check(CLEAN, PAIR)
+    proof, counted = prove(CLEAN, PAIR, on=NONE), check(CLEAN, PAIR)
     assert (proof.states, proof.transitions) == (counted.states, counted.transitions)
 
 
@@ -73,7 +79,7 @@ def test_recoverable_is_that_every_state_at_rest_is_ready(name):
 
 @pytest.mark.parametrize(("name", "scope"), [("sibling", SCOPES[1]), ("sibling_repaired", PAIR)])
 def test_symmetry_by_hand_keeps_the_verdict_and_visits_one_state_of_each_orbit(name, scope):
-    folded, every = model.check(named(name), scope, symmetry=True), graph_of(named(name), scope).states
+    folded, every = check(named(name), scope, symmetry=True), graph_of(named(name), scope).states
     assert bool(folded.errors) == (name == "sibling")
     assert folded.states == len({orbit(system) for system in every}) < len(every)
 
@@ -93,3 +99,8 @@ def test_the_model_refuses_what_it_does_not_describe():
         model.defines(named("sibling"), Scope(gym_restarts=1))
     with pytest.raises(ValueError, match="fewer policies"):
         model.defines(named("prompt_group_reconciled"), Scope())
+
+
+def test_the_tables_of_speed_are_written_from_what_was_measured():
+    measured = json.loads((BENCHMARKS / "explore.json").read_text())
+    assert (BENCHMARKS / "explore.md").read_text() == explore_tables.markdown(measured)
