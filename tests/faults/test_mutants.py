@@ -1,6 +1,7 @@
 """Every mutant of the protocol is killed by a finding, and the table of docs/mutants.md says by which."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -78,3 +79,12 @@ def test_the_table_lists_every_mutant_and_no_other():
     assert [name for name in rows if "-" in name] == [
         x.name for side in m.SIDES for x in MUTANTS.values() if x.side == side
     ]
+
+
+def test_every_survivor_of_the_mutation_run_is_explained_in_the_document():
+    spec = importlib.util.spec_from_file_location("mutation_run", ROOT / "benchmarks" / "mutation.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.table() in TABLE.read_text(encoding="utf-8")
+    known = json.loads(module.KNOWN.read_text(encoding="utf-8"))
+    assert len(known["survivors"]) < 0.05 * known["run"]

@@ -6,13 +6,14 @@ from protocol import lease
 from protocol import policy as policies
 from protocol import system as rules
 from protocol import trainer as t
-from protocol.events import Admit, Deliver, Duplicate, Finalize, Flush
+from protocol.events import Admit, Deliver, DrainDies, Duplicate, Finalize, Flush, LoseReply, Resume, Snapshot
 from protocol.findings import Cause
 from protocol.identity import Attempt
-from protocol.properties import cause, culprits
+from protocol.properties import blocked_by, cause, culprits
 from protocol.runs import group_of
 from protocol.trainer import AttemptStatus, Entry, Group, GroupStatus, Seen
 from protocol.wire import Call
+from state_machines.designs import design
 from tests.protocol.histories import play, start
 
 GROUP_0_ENDS = "admit 0 | finish p0_g0/0 | deliver p0_g0/0 | finish p0_g1/0 | deliver p0_g1/0 | finalize 0 | flush"
@@ -62,6 +63,35 @@ def test_a_late_failure_of_an_attempt_that_was_given_up_is_noted_once_and_change
 def test_a_reply_has_one_copy_more_at_most():
     system = play(start("sibling", "siblings=1,duplicates=2"), "admit 0 | finish p0_g0/0 | duplicate p0_g0/0")
     assert rules.broken(system, Duplicate(Attempt("p0_g0", 0))) == "the network already holds a second copy"
+
+
+THREE_FAIL = " | ".join(["snapshot | prepare | deadline | resume"] * 3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "history", "refused", "why"),
+    [
+        ("sibling", "snapshots=4", THREE_FAIL, Snapshot(), "failed snapshots have ended the run"),
+        ("sibling,drain=reschedule", "drain_deaths=1", "", DrainDies(), "the policy's drain comes back"),
+    ],
+)
+def test_what_is_refused_is_refused_with_the_rule(policy, scope, history, refused, why):
+    assert rules.broken(play(start(policy, scope), history), refused) == why
+
+
+def test_what_the_lease_refuses_is_refused_with_the_rule():
+    with design("lease"):
+        system = play(start("sibling", "lost_receipts=1"), "admit 0 | finish p0_g0/0")
+        lost = LoseReply(Call.RECEIPT, Attempt("p0_g0", 0))
+        assert rules.broken(system, lost) == "there are no receipts in this design"
+        assert rules.broken(system, Resume()) == "Gym is resumed after a snapshot, to abort one, or by its lease"
+
+
+def test_a_snapshot_that_meets_a_forgotten_debt_is_blocked_by_it():
+    system = play(
+        start("sibling", "siblings=1,gym_restarts=1"), "admit 0 | finish p0_g0/0 | snapshot | deliver p0_g0/0"
+    )
+    assert blocked_by(play(system, "restart_gym")) is Cause.UNPAYABLE_DEBT
 
 
 def test_what_a_group_that_has_ended_leaves_at_gym_is_found_by_its_group():

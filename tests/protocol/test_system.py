@@ -112,7 +112,7 @@ def test_every_event_survives_json():
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ([], "an object"),
+        ([], '^an event is an object with the key "event"$'),
         ({}, "an object"),
         ({"event": "explode"}, "unknown event 'explode'"),
         ({"event": "finish"}, "lacks the key 'attempt'"),
