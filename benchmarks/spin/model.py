@@ -5,6 +5,7 @@ The model is written by hand after the rules of `protocol`; README.md says what 
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,16 +59,18 @@ def measure(command: list[str], cwd: Path | str | None = None, limit: float = 60
     """Run a command to its end; one that takes longer than `limit` seconds is stopped and has code -1."""
     started = time.perf_counter()
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=subprocess.STDOUT)
-        late = False
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.perf_counter() - started > limit and not late:
-                late = True
-                process.kill()
-            time.sleep(0.002)
+        process = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=subprocess.STDOUT, process_group=0)
+        pid, late = 0, False
+        try:
+            while not pid:
+                pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+                if not pid and not late and time.perf_counter() - started > limit:
+                    late = True
+                    os.killpg(process.pid, signal.SIGKILL)  # gcc's own processes too
+                time.sleep(0 if pid else 0.002)
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         text = out.read().decode(errors="replace")
