@@ -30,7 +30,6 @@ from state_machines.verdict import Verdict
 
 LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS)
 RECOVERIES: Final = 20  # how many times the bound on states the recoveries of one level may lead to
-DECIDED: Final = tuple(x.value for x in Property if x is not Property.FAIR)
 
 
 @frozen
@@ -77,12 +76,14 @@ class Proof:
     real_steps: int = 0
     exhaustive: bool = False
     stopped: str | None = None
+    fair: bool = False
 
     def decided(self) -> dict[str, str]:
-        """Return for every property `holds`, `violated` or `unknown`. Fairness is decided elsewhere."""
+        """Return for every property `holds`, `violated` or `unknown`; fairness only where it was decided too."""
         broken = {finding.verdict.property for finding in self.findings}
         clean = "holds" if self.exhaustive else "unknown"
-        return {name: "violated" if name in broken else clean for name in DECIDED}
+        names = [x.value for x in Property if self.fair or x is not Property.FAIR]
+        return {name: "violated" if name in broken else clean for name in names}
 
     @property
     def clean(self) -> bool:

@@ -16,6 +16,7 @@ from protocol.policy import Policy
 from protocol.properties import Cause, Property
 from protocol.scope import Scope
 from protocol.state import System, initial
+from state_machines.explore import Watcher
 from state_machines.fairness import Fairness, Lasso, history, nearest, of_system, rank
 from state_machines.recovery import Recovery, Unknown
 from state_machines.verdict import Verdict
@@ -91,18 +92,26 @@ class Decider:
         return None if standing else verdict
 
 
-def search(policy: Policy, scope: Scope, *, limit: int = LIMIT, every: bool = False) -> Iterator[Finding]:
+def search(
+    policy: Policy, scope: Scope, *, limit: int = LIMIT, every: bool = False, watch: Watcher | None = None
+) -> Iterator[Finding]:
     """Yield the findings of a scope, one for each verdict, or with `every` one for each state; shortest first.
 
     A history ends at its first finding, but for an unfair one: everything that is possible may still happen there.
-    Raises Unknown at `limit`.
+    `watch` is told how far it is, and at the end. Raises Unknown at `limit`.
     """
     decider = Decider(limit)
     start = initial(policy, scope)
     came: dict[System, tuple[System, Event] | None] = {start: None}
     seen: set[Verdict] = set()
-    for system in (queue := [start]):
+    transitions, depth, level_end = 0, 0, 1
+    for number, system in enumerate(queue := [start]):
+        if number == level_end:
+            depth, level_end = depth + 1, len(queue)
+        if watch is not None and not number % 64:
+            watch(states=len(came), transitions=transitions, depth=depth)
         for event in rules.enabled(system):
+            transitions += 1
             after = rules.step(system, event)
             if after in came and not p.unsafe(system, event, after):
                 continue
@@ -117,6 +126,8 @@ def search(policy: Policy, scope: Scope, *, limit: int = LIMIT, every: bool = Fa
             came[after] = (system, event)
             if verdict is None or not verdict.ends:
                 queue.append(after)
+    if watch is not None:
+        watch(states=len(came), transitions=transitions, depth=depth)
 
 
 def first_verdict(policy: Policy, scope: Scope, events: Iterable[Event]) -> Verdict | None:

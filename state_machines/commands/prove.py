@@ -12,11 +12,16 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from protocol.policy import Policy, named, spell
 from protocol.scope import Scope
 from state_machines.commands.options import POLICY, console, out, scope_options
+from state_machines.designs import design as in_place
 from state_machines.explore import TooMany, Watcher, explore_system
 from state_machines.prove import Bounds, Proof
 from state_machines.prove import prove as proved
+from state_machines.prove_plainly import prove_plainly
 from state_machines.reduce import NONE
+from state_machines.replay import replay
+from state_machines.report.listing import unfair
 from state_machines.resources import memory
+from state_machines.verdict import Judge
 
 
 @click.command()
@@ -24,6 +29,10 @@ from state_machines.resources import memory
 @scope_options
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="give up beyond so many states")
 @click.option("--max-memory", type=click.IntRange(1), metavar="MIB", help="give up beyond so much memory")
+@click.option("--fair", is_flag=True, help="decide fairness too, over real systems: for small scopes (slow)")
+@click.option(
+    "--design", type=click.Choice(["acknowledge", "lease"]), default="acknowledge", help="Gym's design (docs/lease.md)"
+)
 @click.option("--raw", is_flag=True, help="also count every state without any reduction, one by one (slow)")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object instead of text")
 def prove(
@@ -31,6 +40,8 @@ def prove(
     scope: Scope,
     max_states: int | None,
     max_memory: int | None,
+    fair: bool,
+    design: str,
     raw: bool,
     as_json: bool,
 ) -> int:
@@ -41,13 +52,18 @@ def prove(
 
     Exit code: 0 everything holds, 1 findings, 2 bad usage, 3 not exhausted: what was not decided is unknown.
     """
-    proofs, counts = [], []
+    if raw and design != "acknowledge":
+        raise click.UsageError("--raw counts the states of the acknowledging design; with --design every state is raw")
+    proofs, counts, bounds = [], [], Bounds(max_states, max_memory)
     for policy in policies or (named("prompt_group"),):
-        with progress(policy) as watch:
-            proofs.append(proved(policy, scope, Bounds(max_states, max_memory), watch=watch))
+        with progress(policy) as watch, in_place(design):
+            if fair or design != "acknowledge":
+                proofs.append(prove_plainly(policy, scope, bounds, watch=watch, fair=fair))
+            else:
+                proofs.append(proved(policy, scope, bounds, watch=watch))
         counts.append(count_raw(policy, scope, max_states) if raw and proofs[-1].exhaustive else None)
         if not as_json:
-            print_proof(out(), proofs[-1], counts[-1])
+            print_proof(out(), proofs[-1], counts[-1], lassos=design == "acknowledge")
         if proofs[-1].stopped == "interrupted":
             break
     if as_json:
@@ -114,8 +130,11 @@ def to_json(proof: Proof, raw: int | None) -> dict[str, Any]:
     }
 
 
-def print_proof(to: Console, proof: Proof, raw: int | None) -> None:
-    """Print one proof: each property, the shortest history of each cause, and what was visited."""
+def print_proof(to: Console, proof: Proof, raw: int | None, *, lassos: bool = True) -> None:
+    """Print one proof: each property, the shortest history of each cause, and what was visited.
+
+    `lassos`: an unfair history is followed by how a fair run never settles, which the tables know of one design only.
+    """
     to.print(spell(proof.policy), style="bold", markup=False)
     for name, verdict in proof.decided().items():
         style = {"holds": "green", "violated": "bold red", "unknown": "yellow"}[verdict]
@@ -126,6 +145,9 @@ def print_proof(to: Console, proof: Proof, raw: int | None) -> None:
         to.print(f"  {finding.verdict.sentence}", markup=False, soft_wrap=True)
         for number, event in enumerate(finding.events, 1):
             to.print(f"    {number:2}  {event}", markup=False, soft_wrap=True)
+        if lassos and not finding.verdict.ends:
+            lasso = unfair(replay(proof.policy, proof.scope, finding.events, Judge(fair=True)))
+            to.print(f"  {lasso}", markup=False, soft_wrap=True)
     counted = "" if raw is None else f" ({raw:,} without reductions)"
     to.print(
         f"\n  {proof.states:,} states{counted}, {proof.transitions:,} transitions, depth {proof.depth}, "
