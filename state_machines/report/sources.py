@@ -66,9 +66,7 @@ def _traces(path: Path) -> Iterator[Trace]:
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror or error}") from None
     if raw.startswith(SQLITE):
-        raise TraceError(
-            "a database; for a campaign's findings give the folder of `stranded campaign --save`"
-        )
+        raise TraceError("a database; for a campaign's findings give the folder of `stranded campaign --save`")
     if len(raw) > BIG:
         raise TraceError(f"larger than {BIG >> 20} MiB, which no report is")
     try:
