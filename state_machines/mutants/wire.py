@@ -89,6 +89,6 @@ mutant(
     lambda answered: lambda system, a, kind: answered(system, current_of(system.trainer, a), kind),
     "an answer belongs to its attempt",
     "it is read as the answer of the current one",
-    "prompt_group",
+    "prompt_group_repaired",
     "failures=1",
 )

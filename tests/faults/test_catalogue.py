@@ -27,8 +27,8 @@ ALL = "STRANDED_HUNT_CATALOGUE" in os.environ
 BUDGETS = (60, 200, 600, *((2_000, 10_000) if ALL else ()))  # examples; most hazards need no more than the first
 DEEP = re.findall(  # hunts of more than a second
     r"\S+",
-    """ack-before-durable adopt-with-used-id flush-for-ever parked-for-ever prepare-rolled-back ready-never-comes
-    unpublished-commit""",
+    """ack-before-durable adopt-with-used-id bare-park drain-died flush-for-ever parked-for-ever prepare-rolled-back
+    ready-never-comes unpayable-debt unpublished-commit""",
 )
 ROWS = re.findall(
     r"\S+",
