@@ -22,7 +22,7 @@ does not find it under the remedy. *Held off* means that no policy shows it, bec
 that of the protocol without that rule (`docs/mutants.md`). Scopes are one group of two siblings, two attempts and one
 snapshot, without faults, but for what is said. A random hunt that knows only the policy and the scope finds each of
 them, and shrinks its history to the same length: most in every run of the tests, the others with `tox -e hazards`. Two
-it does not find in 12,000 examples, `ack-before-durable` and `adopt-with-used-id`: their histories have 12 and 11 events.
+it does not find in 12,000 examples: `ack-before-durable` and `adopt-with-used-id`, of 12 and 11 events.
 
 This file is the output of `stranded hazards --markdown`, and a test fails when it is stale.
 """
