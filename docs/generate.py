@@ -1,19 +1,26 @@
-"""Keep what README.md and docs/trace-format.md show true: `python docs/generate.py`; `--check` exits 1 if stale.
+"""Keep what README.md and some pages of docs/ show true: `python docs/generate.py`; `--check` exits 1 if stale.
 
 `<!-- output of: COMMAND -->` is followed by a text block with what the command prints, `<!-- the table of: NAME -->` by
-a table that is made from the code.
+a table that is made from the code, or from results that a command has written: docs/small-scope.json (`python
+docs/small_scope.py`), and docs/matrix.json: `python docs/generate.py --decide` decides that again, in minutes, and
+exits 1 when something has changed.
 """
 
 import re
 import sys
+from functools import cache, partial
 from pathlib import Path
+
+from attrs import evolve
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from run_commands import run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-FILES = ("README.md", "docs/trace-format.md")
+FILES = ("README.md", "docs/trace-format.md", "docs/matrix.md", "docs/small-scope.md")
+OF_MATRIX = ("named", "partial", "counts", "all", "repairs", "proposed")
+MATRIX = REPOSITORY / "docs" / "matrix.json"
 OUTPUT = re.compile(r"(<!-- output of: (.*?) -->\n)```text\n.*?```\n", re.DOTALL)
 TABLE = re.compile(r"(<!-- the table of: (.*?) -->\n)(?:\n(?:\|.*\n)+)?")
 
@@ -58,10 +65,73 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-TABLES = {"state_machines.expected": expected_table, "protocol.events": events_table}
+@cache
+def matrix():
+    """Return docs/matrix.json, its columns in the order of the page."""
+    from state_machines.matrix import PAGE
+    from state_machines.matrix_run import loads
+
+    found = loads(MATRIX.read_text("utf-8"))
+    return evolve(found, columns=tuple(x for x in PAGE if x in found.columns))
+
+
+def of_matrix(which: str) -> str:
+    from protocol.policy import NAMED
+    from state_machines.commands import matrix as c
+
+    found = matrix()
+    if which == "named":
+        return c.markdown_table(("faults", *NAMED), c.table(found))
+    if which == "proposed":
+        cells = {f: found.of(f)(NAMED["prompt_group_ack_on_arrival"][0]) for f in found.columns if "+" not in f}
+        left = [[f, x.verdict.word, c.history(x)] for f, cell in cells.items() for x in cell.findings]
+        return c.markdown_table(("faults", "finding", "shortest history"), left)
+    if which == "partial":
+        return c.markdown_table(("columns of the named policies only",), [[", ".join(found.missing) or "none"]])
+    whole = evolve(found, columns=tuple(x for x in found.columns if x not in found.missing))
+    if which == "repairs":
+        return c.markdown_table(c.CURES, c.cured(c.every_repair(whole)))
+    if which == "counts":
+        return c.markdown_table(c.COUNTS, c.counted(whole))
+    return c.markdown_table(c.TREE, c.leaves(whole))
+
+
+def of_small_scope(which: str) -> str:
+    import small_scope
+
+    head, rows = {"sizes": small_scope.growth, "bounds": small_scope.one_axis, "enough": small_scope.enough}[which]()
+    return table(head, rows)
+
+
+def decide() -> int:
+    """Decide every column of docs/matrix.json again, and return whether something else came out."""
+    from state_machines.matrix import PAGE
+    from state_machines.matrix_run import dumps, explore
+
+    before, after = matrix(), explore(PAGE)
+    if after.stopped is not None:
+        print(after.stopped)
+        return 1
+    MATRIX.write_text(dumps(after), "utf-8")
+    changed = [f for f in PAGE if (after.count(f), after.rows(f)) != (before.count(f), before.rows(f))]
+    print(f"changed: {', '.join(changed)}" if changed else f"{len(PAGE)} columns, the same verdicts")
+    return int(bool(changed))
+
+
+TABLES = {
+    "state_machines.expected": expected_table,
+    "protocol.events": events_table,
+    **{
+        f"docs/matrix.json, {x}": partial(of_matrix, x)
+        for x in ("named", "partial", "counts", "all", "repairs", "proposed")
+    },
+    **{f"docs/small-scope.json, {x}": partial(of_small_scope, x) for x in ("sizes", "bounds", "enough")},
+}
 
 
 def main() -> int:
+    if "--decide" in sys.argv:
+        return decide()
     stale = 0
     for name in FILES:
         path = REPOSITORY / name

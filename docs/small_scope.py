@@ -1,0 +1,155 @@
+"""The measured rows of docs/small-scope.md: `python docs/small_scope.py [MINUTES]` proves them anew, one by one.
+
+Each row is one `stranded prove`, as a process of its own; its result, its CPU seconds and its memory go to
+docs/small-scope.json, from which `python docs/generate.py` makes the tables. A row that does not end within MINUTES
+(10) of its own CPU time is written down as such, and none that is larger in the same direction is tried for its policy.
+Rows that are there already are kept.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parent / "small-scope.json"
+SIZES = [(1, 1), (2, 1), (1, 2), (1, 3), (2, 2), (3, 2), (2, 3), (1, 4), (4, 2), (3, 3), (2, 4)]
+AXES = {
+    "attempts": range(1, 5),
+    "snapshots": range(4),
+    "failures": range(4),
+    "lost_replies": range(4),
+}
+TIMES = "\N{MULTIPLICATION SIGN}"
+START = {"groups": 1, "siblings": 2, "attempts": 2, "snapshots": 1, "failures": 1, "lost_replies": 1}
+
+
+def scopes() -> list[tuple[str, dict[str, int]]]:
+    """Return every row: what grows in it (`size` or a bound), and its scope."""
+    bounds = [(name, {**START, name: n}) for name, values in AXES.items() for n in values if n != START[name]]
+    return bounds + [("size", {**START, "groups": groups, "siblings": siblings}) for groups, siblings in SIZES]
+
+
+def load() -> list[dict[str, Any]]:
+    return json.loads(FILE.read_text("utf-8"))["rows"] if FILE.exists() else []
+
+
+def proved(policy: str, scope: dict[str, int], seconds: float) -> dict[str, Any]:
+    """Return what `stranded prove` says of one row, or only that it did not end in time."""
+    words = ",".join(f"{name}={n}" for name, n in scope.items())
+    command = [sys.executable, "-m", "state_machines", "prove", policy, "--scope", words, "--json"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    limit = (int(seconds), int(seconds) + 5)
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limit),
+    )
+    if run.returncode < 0:
+        return {"ended": False, "minutes": seconds / 60}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    (proof,) = json.loads(run.stdout)["proofs"]
+    return {
+        "ended": proof["exhaustive"],
+        "states": proof["states"]["reduced"],
+        "seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "mib": proof["peak_memory"] >> 20,
+        "causes": {x["cause"]: x["length"] for x in proof["findings"]},
+    }
+
+
+def main() -> None:
+    from protocol.policy import NAMED
+
+    limit = 60 * float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
+    rows = load()
+    known = {(x["policy"], x["grows"], tuple(x["scope"].values())) for x in rows}
+    gave_up = {(x["policy"], x["grows"]) for x in rows if not x["ended"]}
+    for grows, scope in scopes():
+        for policy in NAMED:
+            if (policy, grows, tuple(scope.values())) in known or (policy, grows) in gave_up:
+                continue
+            row = {"policy": policy, "grows": grows, "scope": scope} | proved(policy, scope, limit)
+            gave_up |= set() if row["ended"] else {(policy, grows)}
+            rows.append(row)
+            write(rows)
+            print(row, flush=True)
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+    FILE.write_text(f'{{\n "rows": [\n{lines}\n ]\n}}\n', "utf-8")
+
+
+# The tables
+
+
+def text(scope: dict[str, int]) -> str:
+    return f"{scope['groups']} {TIMES} {scope['siblings']}"
+
+
+def causes(row: dict[str, Any]) -> str:
+    return ", ".join(f"{cause} ({n})" for cause, n in row["causes"].items()) or "none"
+
+
+def growth() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return a row for each policy and size."""
+    rows, before = [], {}
+    for row in sorted((x for x in load() if x["grows"] == "size"), key=lambda x: _policies().index(x["policy"])):
+        if not row["ended"]:
+            rows.append(
+                (row["policy"], text(row["scope"]), "-", "-", "-", f"not exhausted in {row['minutes']:g} CPU minutes")
+            )
+            continue
+        found = causes(row)
+        shown = "the same" if before.get(row["policy"]) == found else found
+        before[row["policy"]] = found
+        figures = (f"{row['states']:,}", f"{row['seconds']:.1f}", f"{row['mib']:,}")
+        rows.append((row["policy"], text(row["scope"]), *figures, shown))
+    return ("policy", f"groups {TIMES} siblings", "states", "CPU seconds", "MiB", "causes"), rows
+
+
+def one_axis() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return a row for each policy and bound: what is found at each value, equal neighbours together."""
+    rows = []
+    for policy in _policies():
+        for axis in AXES:
+            mine = [x for x in load() if x["policy"] == policy and (x["grows"] == axis or x["scope"] == START)]
+            mine = sorted((x for x in mine if x["ended"]), key=lambda x: x["scope"][axis])
+            found = [(words, [x["scope"][axis] for x in same]) for words, same in groupby(mine, causes)]
+            shown = "; ".join(f"{_span(values)}: {words}" for words, values in found)
+            rows.append((policy, axis, shown, f"{mine[-1]['states']:,}"))
+    return ("policy", "bound", "causes at its values", "states at the largest"), rows
+
+
+def _span(values: list[int]) -> str:
+    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
+
+
+def enough() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return for each policy the first size that has all that any size has, each as short, and the largest size."""
+    rows = []
+    for policy in _policies():
+        mine = [x for x in load() if x["policy"] == policy and x["grows"] == "size" and x["ended"]]
+        every: dict[str, int] = {}
+        for row in mine:
+            every |= {cause: min(n, every.get(cause, n)) for cause, n in row["causes"].items()}
+        first = next(x for x in mine if x["causes"] == every)
+        largest = max(mine, key=lambda x: x["states"])
+        rows.append((policy, text(first["scope"]), f"{text(largest['scope'])} ({largest['states']:,} states)"))
+    return ("policy", "all causes are seen from", "the largest size explored"), rows
+
+
+def _policies() -> list[str]:
+    from protocol.policy import NAMED
+
+    return list(NAMED)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    main()
