@@ -67,19 +67,20 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 @cache
 def matrix():
-    """Return docs/matrix.json, its columns in the order of the page."""
+    """Return docs/matrix.json, its columns in the order of the page, and the columns of which something is missing."""
     from state_machines.matrix import PAGE
     from state_machines.matrix_run import loads
 
     found = loads(MATRIX.read_text("utf-8"))
-    return evolve(found, columns=tuple(x for x in PAGE if x in found.columns))
+    found = evolve(found, columns=tuple(x for x in PAGE if x in found.columns))
+    return found, found.missing
 
 
 def of_matrix(which: str) -> str:
     from protocol.policy import NAMED
     from state_machines.commands import matrix as c
 
-    found = matrix()
+    found, missing = matrix()
     if which == "named":
         return c.markdown_table(("faults", *NAMED), c.table(found))
     if which == "proposed":
@@ -87,8 +88,8 @@ def of_matrix(which: str) -> str:
         left = [[f, x.verdict.word, c.history(x)] for f, cell in cells.items() for x in cell.findings]
         return c.markdown_table(("faults", "finding", "shortest history"), left)
     if which == "partial":
-        return c.markdown_table(("columns of the named policies only",), [[", ".join(found.missing) or "none"]])
-    whole = evolve(found, columns=tuple(x for x in found.columns if x not in found.missing))
+        return c.markdown_table(("columns of the named policies only",), [[", ".join(missing) or "none"]])
+    whole = evolve(found, columns=tuple(x for x in found.columns if x not in missing))
     if which == "repairs":
         return c.markdown_table(c.CURES, c.cured(c.every_repair(whole)))
     if which == "counts":
@@ -108,7 +109,7 @@ def decide() -> int:
     from state_machines.matrix import PAGE
     from state_machines.matrix_run import dumps, explore
 
-    before, after = matrix(), explore(PAGE)
+    before, after = matrix()[0], explore(PAGE)
     if after.stopped is not None:
         print(after.stopped)
         return 1

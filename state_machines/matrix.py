@@ -10,6 +10,7 @@ against prompt_group means nothing in sibling mode.
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ SPLIT: Final = ("granularity", "reconcile")  # read in every exploration, so job
 DOMAINS: Final[dict[str, list[Any]]] = {name: list(type(getattr(Policy(), name)).__members__.values()) for name in AXES}
 
 
+@cache
 def canonical(policy: Policy) -> Policy:
     """Return the policy that stands for `policy` and those that cannot be told from it in any scope."""
     late = Late.IGNORE if policy.late is Late.RAISE else policy.late
@@ -63,6 +65,12 @@ def combinations(fixed: Mapping[str, str] | None = None) -> Iterator[Policy]:
     ]
     for chosen in itertools.product(*values):
         yield Policy(*chosen)
+
+
+@cache
+def points() -> dict[Policy, int]:
+    """Return every canonical policy, with the number of combinations that it stands for."""
+    return Counter(map(canonical, combinations()))
 
 
 def column(faults: str, base: Scope = BASE) -> Scope:
@@ -179,7 +187,7 @@ class Matrix:
     def count(self, faults: str) -> dict[str, int]:
         """Return how many of all combinations have each verdict in a column."""
         look, counts = self.of(faults), dict.fromkeys(("clean", *WORST, "unknown"), 0)
-        for policy, n in Counter(map(canonical, combinations())).items():
+        for policy, n in points().items():
             counts[look(policy).verdict] += n
         return counts
 

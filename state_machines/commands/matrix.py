@@ -110,7 +110,8 @@ def named_only(columns: Iterable[str], limit: int = m.LIMIT) -> m.Matrix:
 
 def every_repair(found: m.Matrix) -> list[Repair]:
     """Return the smallest repairs of every size. A column that is not known as a whole has none."""
-    known = [faults for faults in found.columns if faults not in found.missing]
+    missing = found.missing
+    known = [faults for faults in found.columns if faults not in missing]
     return [x for base in BASES for faults in known for x in repairs(base, faults, found.of(faults))]
 
 
