@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from state_machines.successors import FIRST, WAIT_FACTS, Code, Successors
+from state_machines.facts import FIRST, WAIT_FACTS
+from state_machines.successors import Code, Successors
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]

@@ -16,7 +16,8 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from state_machines import reduce
 from state_machines.batches import Batch, Column, Ints, Packed, Rows, among, merged, pack, spread
-from state_machines.successors import NOT_READY, Successors
+from state_machines.facts import NOT_READY
+from state_machines.successors import Successors
 
 Yes = NDArray[np.bool_]
 CHUNK: Final = 1 << 14  # rows expanded at once

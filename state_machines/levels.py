@@ -15,7 +15,7 @@ from protocol.findings import Cause, Property
 from protocol.state import System
 from state_machines.batches import KEYED, Batch, Column, Index, Ints, Rows
 from state_machines.closures import Closures, Yes
-from state_machines.successors import OWING
+from state_machines.facts import OWING
 from state_machines.verdict import Verdict
 
 RANKS: Final = len(Cause)

@@ -17,15 +17,14 @@ from attrs import frozen
 
 from protocol import properties
 from protocol.events import Event, Owner, RestartBoth, RestartGym, RestartTrainer
-from protocol.gym import State
 from protocol.policy import Policy
 from protocol.runs import group_of
 from protocol.scope import Scope
 from protocol.state import System
 from protocol.system import OF_A_GROUP, OF_NOBODY, enabled, step
-from protocol.trainer import GIVEN_UP, AttemptStatus, GroupStatus
 from state_machines import reduce
 from state_machines.factor import Cell, FactoringError, Local, Parts, Shared, Sibling, join, split
+from state_machines.facts import FIRST, WAIT_FACTS, facts
 from state_machines.reduce import ALL, Reductions
 from state_machines.watched import Lessons, Watched
 
@@ -37,10 +36,6 @@ SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
 EVERYBODY: Final = frozenset(Owner)
 UNFACTORED: Final = (RestartTrainer, RestartGym, RestartBoth)  # they read and write everything
 
-# Facts of a group that events of others can see.
-RUNNING, NOT_READY, OWING, UNPAYABLE, FRESH, STILL_NOT_READY, RESERVED, RETAINED, RECORDED = (1 << n for n in range(9))
-FIRST: Final = 1 << 9  # this group is the next one to be admitted
-WAIT_FACTS: Final = RUNNING | NOT_READY
 SAMPLE: Final = 4093  # one state in so many is recomputed with the real step
 
 
@@ -343,29 +338,3 @@ def _part(event: Event) -> int:
     """Return the position in a code of the group that an event is about; 0 for an event of nobody's group."""
     group = group_of(event)
     return 0 if group is None else group + 1
-
-
-def facts(found: Local) -> int:
-    """Return what others can see of a group, as a set of bits."""
-    seen = 0
-    for sibling in found.siblings:
-        for cell in sibling.cells:
-            execution, owed = cell.execution, cell.owed
-            retained = execution is not None and execution.receipt is not None
-            if execution is not None:
-                if execution.state in (State.RUNNING, State.PARK_REQUESTED):
-                    seen |= RUNNING
-                if execution.state is not State.PARKED or execution.boundary is None:
-                    seen |= NOT_READY
-                    if not (owed and retained):
-                        seen |= STILL_NOT_READY
-            if owed:
-                seen |= OWING | (FRESH if retained else 0 if cell.acknowledged else UNPAYABLE)
-            elif retained and cell.entry is not None and cell.entry.status in GIVEN_UP:
-                seen |= RETAINED
-            if cell.durable is not None:
-                seen |= RECORDED
-        last = sibling.cells[-1].entry if sibling.cells else None
-        if found.status is GroupStatus.GENERATING and last is not None and last.status is AttemptStatus.RESERVED:
-            seen |= RESERVED
-    return seen
