@@ -24,7 +24,7 @@ from protocol.state import System
 from protocol.system import OF_A_GROUP, OF_NOBODY, enabled, step
 from state_machines import reduce
 from state_machines.factor import Cell, FactoringError, Local, Parts, Shared, Sibling, join, split
-from state_machines.facts import FIRST, WAIT_FACTS, facts
+from state_machines.facts import FIRST, OWING, WAIT_FACTS, facts
 from state_machines.reduce import ALL, Reductions
 from state_machines.watched import Lessons, Watched
 
