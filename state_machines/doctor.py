@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from protocol.identity import Attempt, Receipt
 from protocol.properties import CAUSES, Cause
-from state_machines.targets.status import Listed, Report, Unreadable, word
+from state_machines.targets.status import COUNT_LIMIT, Listed, Report, Unreadable, word
 
 LEDGER_FORMAT: Final = "stranded/ledger"
 SIBLING: Final = re.compile(r"(?P<group>.+)_g\d+")
@@ -75,7 +75,7 @@ def diagnose(report: Report, ledger: Ledger | None = None) -> Diagnosis:
     wrong = contradiction(report)
     if wrong is not None:
         return Diagnosis(None, f"It cannot be told whether Gym is ready: {wrong}.", (), wrong)
-    blocking = (*_retained(report, ledger), *_parked(report), *_running(report))
+    blocking = (*_retained(report, ledger), *_parked(report), *_running(report, ledger))
     holds = (*_closed(report), *blocking)
     if not holds:
         under_way = f" A checkpoint is in phase {report.phase}." if report.phase in PAUSED else ""
@@ -86,7 +86,8 @@ def diagnose(report: Report, ledger: Ledger | None = None) -> Diagnosis:
     if Owner.NOBODY in owners:
         sentence = "Gym is not ready, and will not be: nobody is left to release what it holds."
     elif Owner.UNKNOWN in owners:
-        sentence = "Gym is not ready. Whether it can become ready cannot be told without the trainer's ledger."
+        lacking = "without the trainer's ledger" if ledger is None else "from this report and this ledger"
+        sentence = f"Gym is not ready. Whether it can become ready cannot be told {lacking}."
     else:
         sentence = "Gym is not ready. It can become ready: everything it holds is somebody's to release."
     return Diagnosis(False, sentence, holds)
@@ -109,13 +110,33 @@ def contradiction(report: Report) -> str | None:
     return None
 
 
-def _running(report: Report) -> Iterable[Hold]:
+def _running(report: Report, ledger: Ledger | None) -> Iterable[Hold]:
     ends = "it ends, or parks at its next boundary while a checkpoint prepares"
+    late = "its failure, or an acknowledgement of its late result, by the trainer or whoever takes it over"
     for listed in report.blocking:
-        yield Hold(f"{listed.attempt} is running", Owner.ITSELF, ends)
+        why, cause = _unwanted(report, ledger, listed.attempt)
+        if cause is None:
+            yield Hold(f"{listed.attempt} is running", Owner.ITSELF, ends)
+        else:
+            yield Hold(f"{listed.attempt} is running: {why}", Owner.UNKNOWN, late, cause)
     unnamed = report.running - len(report.blocking)
     if unnamed > 0:
         yield Hold(f"{_count(unnamed, 'run')} that the report does not name", Owner.ITSELF, ends)
+
+
+def _unwanted(report: Report, ledger: Ledger | None, attempt: Attempt) -> tuple[str, Cause | None]:
+    """Return why nobody may owe the result that a run ends with, and the cause that would fit then; None for others."""
+    if ledger is None:
+        again = "its group has been tried again, so that its result may come too late for anybody to owe it"
+        return (again, Cause.LATE_RESULT) if _tried_again(report, attempt) else ("", None)
+    if attempt in ledger.given_up:
+        return (
+            "the trainer has given it up, so that its result may come too late for anybody to owe it",
+            Cause.LATE_RESULT,
+        )
+    if attempt in ledger.sealed | ledger.held | ledger.waiting:
+        return "", None
+    return "the trainer's ledger does not know it, so that nobody may owe its result", Cause.FORGOTTEN_RESULT
 
 
 def _parked(report: Report) -> Iterable[Hold]:
@@ -242,7 +263,7 @@ def sentence_of(cause: Cause) -> str:
 
 def read_ledger(data: object) -> Ledger:
     """Return the ledger that a JSON object writes (docs/doctor.md). Raises Unreadable."""
-    if not isinstance(data, dict) or data.get("format") != LEDGER_FORMAT or data.get("version") != 1:
+    if not isinstance(data, dict) or data.get("format") != LEDGER_FORMAT or not _is_one(data.get("version")):
         raise Unreadable(f'not a ledger: "format" is not "{LEDGER_FORMAT}", or "version" is not 1')
     keys = ("sealed", "held", "given_up", "waiting")
     extra = sorted(set(map(str, data)) - {*keys, "format", "version"})
@@ -257,6 +278,18 @@ def read_ledger(data: object) -> Ledger:
     return Ledger(**lists)
 
 
+def _shown(item: object) -> str:
+    """A value as it is shown in a sentence. Python refuses to write an integer of very many digits."""
+    try:
+        return f"{item!r:.80}"
+    except ValueError:
+        return "a number of thousands of digits"
+
+
+def _is_one(version: object) -> bool:
+    return version == 1 and isinstance(version, int) and not isinstance(version, bool)
+
+
 def _attempts(data: object, key: str) -> frozenset[Attempt]:
     if not isinstance(data, list):
         raise Unreadable(f'"{key}" is not a list of attempts')
@@ -267,10 +300,10 @@ def _attempt(item: Any, key: str) -> Attempt:
     """An attempt, as `p7_g0/1` or as an object with rollout_id and attempt_index."""
     if isinstance(item, dict) and set(item) == {"rollout_id", "attempt_index"}:
         rollout, index = item["rollout_id"], item["attempt_index"]
-        if isinstance(index, int) and not isinstance(index, bool) and index >= 0:
+        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < COUNT_LIMIT:
             return Attempt(word(rollout, "rollout_id"), index)
     if isinstance(item, str):
         rollout, _, text = item.rpartition("/")
         if rollout and text.isascii() and text.isdecimal() and len(text) <= 9:
             return Attempt(word(rollout, "rollout_id"), int(text))
-    raise Unreadable(f'{item!r:.80} in "{key}" is not an attempt: "p7_g0/1", or rollout_id and attempt_index')
+    raise Unreadable(f'{_shown(item)} in "{key}" is not an attempt: "p7_g0/1", or rollout_id and attempt_index')

@@ -97,6 +97,18 @@ def test_without_a_ledger_the_attempts_give_away_what_they_can():
     ]
 
 
+@pytest.mark.parametrize(
+    ("key", "owner", "cause"),
+    [("waiting", "itself", None), ("given_up", "unknown", "late_result"), (None, "unknown", "forgotten_result")],
+)
+def test_a_running_run_goes_by_itself_only_while_the_trainer_waits_for_it(key, owner, cause):
+    report = read_report(document(Admit(0), Finish(G0), Finish(G1)))
+    names = {"sealed": [str(G0), str(G1)]} | ({key: [str(G2)]} if key else {})
+    found = diagnose(report, read_ledger(LEDGER | names))
+    assert holds(found)[-1] == (f"{G2} is running", owner, cause)
+    assert ("It can become ready" in found.sentence) == (owner == "itself")
+
+
 def test_a_run_parked_without_a_boundary_waits_for_a_resume():
     found = diagnose(read_report(document(Admit(0), Snapshot(), Prepare(), Refuse(G1))))
     assert ("p0_g1/0 is parked without a boundary", "trainer", "parked_without_boundary") in holds(found)
@@ -150,11 +162,13 @@ def test_an_unusable_document_is_exit_2(tmp_path, text, capsys):
     [
         {"format": "x"}, {"version": 2}, {"extra": []}, {"sealed": "p0_g0/0"}, {"sealed": ["p0_g0"]}, {"sealed": [3]},
         {"sealed": ["p0_g0/0"], "held": ["p0_g0/0"]}, {"sealed": [{"rollout_id": "a", "attempt_index": -1}]},
+        {"version": True}, {"sealed": [{"rollout_id": "a", "attempt_index": 10**4200}]}, {"sealed": [10**4300]},
     ],
 )  # fmt: skip
 def test_an_unusable_ledger_is_refused(changes):
-    with pytest.raises(Unreadable):
+    with pytest.raises(Unreadable) as error:
         read_ledger(LEDGER | changes)
+    assert len(str(error.value)) < 200
 
 
 def test_every_cause_that_fits_comes_with_the_hazards_of_the_catalogue_that_have_it(tmp_path):
@@ -171,10 +185,11 @@ def test_every_cause_that_fits_comes_with_the_hazards_of_the_catalogue_that_have
 
 def test_json_says_the_same(tmp_path):
     path = saved(tmp_path / "s.json", document(*ABANDONED))
-    ledger = saved(tmp_path / "l.json", LEDGER | {"given_up": ["p0_g0/0"]})
+    known = {"given_up": [f"p0_g{i}/0" for i in range(3)], "waiting": [f"p0_g{i}/1" for i in range(3)]}
+    ledger = saved(tmp_path / "l.json", LEDGER | known)
     code, said = run("--target", path, "--ledger", ledger, "--json")
     data = json.loads(said)
-    assert (code, data["ready"], data["causes"]) == (1, False, ["abandoned_result"])
+    assert (code, data["ready"], data["causes"]) == (1, False, ["abandoned_result", "late_result"])
     assert data["unowned"] == [asdict(model_receipt(G0))]
 
 
