@@ -257,9 +257,17 @@ def follow(system: System) -> list[tuple[Event, System]]:
     return [(event, step(system, event)) for event in enabled(system, SYSTEM_ONLY)]
 
 
-def of_system(limit: int = LIMIT) -> Fairness[System, Event]:
-    """Return the decision procedure for the protocol: `settled` under a weakly fair scheduler."""
-    return Fairness(follow, p.settled, limit=limit, prefer=lambda system: rank(p.unsettled_by(system)))
+def of_system(limit: int = LIMIT, look: Callable[[], None] = lambda: None) -> Fairness[System, Event]:
+    """Return the decision procedure for the protocol: `settled` under a weakly fair scheduler.
+
+    `look` is called for every system that it looks at.
+    """
+
+    def looked(system: System) -> Iterable[tuple[Event, System]]:
+        look()
+        return follow(system)
+
+    return Fairness(looked, p.settled, limit=limit, prefer=lambda system: rank(p.unsettled_by(system)))
 
 
 def rank(cause: Cause) -> int:

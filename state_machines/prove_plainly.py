@@ -6,7 +6,6 @@
 
 import time
 
-from protocol.findings import Property
 from protocol.policy import Policy
 from protocol.scope import Scope
 from state_machines.explore import Watcher
@@ -37,9 +36,8 @@ def prove_plainly(
             raise Stopped(f"more than {enough >> 20:,} MiB of memory")
 
     try:
-        for found in search(policy, scope, limit=bounds.max_states or UNBOUNDED, watch=look):
-            if fair or found.verdict.property != Property.FAIR.value:
-                proof.findings = (*proof.findings, Shortest(found.verdict, found.events))
+        for found in search(policy, scope, limit=bounds.max_states or UNBOUNDED, fair=fair, watch=look):
+            proof.findings = (*proof.findings, Shortest(found.verdict, found.events))
         proof.exhaustive = True
     except KeyboardInterrupt:
         proof.stopped = "interrupted"

@@ -4,7 +4,7 @@ Breadth first, so the history of a finding is the shortest. Nothing is remembere
 assumed about the rules, so it also decides mutants of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from attrs import frozen
@@ -22,6 +22,7 @@ from state_machines.recovery import Recovery, Unknown
 from state_machines.verdict import Verdict
 
 LIMIT: Final = 300_000
+OFTEN: Final = 256  # systems looked at between two words to a watcher
 SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
 
 
@@ -37,12 +38,16 @@ class Finding:
 
 
 class Decider:
-    """Decides the properties of systems of one search, or of a hunt under another design: it assumes nothing."""
+    """Decides the properties of systems of one search, or of a hunt under another design: it assumes nothing.
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
+    Without `fair`, fairness is left out. `look` is called for every system that a decision looks at.
+    """
+
+    def __init__(self, limit: int = LIMIT, *, fair: bool = True, look: Callable[[], None] = lambda: None) -> None:
+        self.limit, self.fair, self.look = limit, fair, look
 
         def follow(system: System) -> tuple[Event, ...]:
+            look()
             return rules.enabled(system, SYSTEM_ONLY)
 
         def in_time(system: System) -> tuple[Event, ...]:
@@ -54,11 +59,11 @@ class Decider:
         self.ready = Recovery(follow, step, p.ready, limit=limit)
         self.committed = Recovery(in_time, step, p.committed, limit=limit)
         self.reopened = Recovery(follow, step, p.reopened, limit=limit)
-        self.fairness: Fairness[System, Event] = of_system(limit)
+        self.fairness: Fairness[System, Event] = of_system(limit, look)
 
     def fresh(self) -> "Decider":
         """Return the same decider, which remembers nothing."""
-        return Decider(self.limit)
+        return Decider(self.limit, fair=self.fair, look=self.look)
 
     def state(self, system: System) -> Verdict | None:
         """Return the first liveness property that does not hold: stranded, blocked, closed, unfair."""
@@ -68,7 +73,9 @@ class Decider:
             return Verdict(Property.UNBLOCKED.value, p.blocked_by(system).value)
         if not self.reopened.reaches(system):
             return Verdict(Property.REOPENS.value, p.closed_by(system).value)
-        return None if self.fairness.holds(system) else Verdict(Property.FAIR.value, self.unfair_by(system).value)
+        if not self.fair or self.fairness.holds(system):
+            return None
+        return Verdict(Property.FAIR.value, self.unfair_by(system).value)
 
     def unfair_by(self, system: System) -> Cause:
         """Return the cause of the nearest state in which it is decided that an unfair one will not settle."""
@@ -93,14 +100,28 @@ class Decider:
 
 
 def search(
-    policy: Policy, scope: Scope, *, limit: int = LIMIT, every: bool = False, watch: Watcher | None = None
+    policy: Policy,
+    scope: Scope,
+    *,
+    limit: int = LIMIT,
+    every: bool = False,
+    fair: bool = True,
+    watch: Watcher | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings of a scope, one for each verdict, or with `every` one for each state; shortest first.
 
     A history ends at its first finding, but for an unfair one: everything that is possible may still happen there.
-    `watch` is told how far it is, and at the end. Raises Unknown at `limit`.
+    Without `fair`, fairness is left out. `watch` is told how far it is, and at the end. Raises Unknown at `limit`.
     """
-    decider = Decider(limit)
+    looked = 0
+
+    def look() -> None:
+        nonlocal looked
+        looked += 1
+        if watch is not None and not looked % OFTEN:
+            watch(states=len(came), transitions=transitions, depth=depth)
+
+    decider = Decider(limit, fair=fair, look=look)
     start = initial(policy, scope)
     came: dict[System, tuple[System, Event] | None] = {start: None}
     seen: set[Verdict] = set()
@@ -108,10 +129,9 @@ def search(
     for number, system in enumerate(queue := [start]):
         if number == level_end:
             depth, level_end = depth + 1, len(queue)
-        if watch is not None and not number % 64:
-            watch(states=len(came), transitions=transitions, depth=depth)
         for event in rules.enabled(system):
             transitions += 1
+            look()
             after = rules.step(system, event)
             if after in came and not p.unsafe(system, event, after):
                 continue

@@ -65,3 +65,17 @@ def test_a_bound_or_an_interruption_leaves_unknown_what_was_not_found(monkeypatc
 def test_raw_states_are_counted_of_the_acknowledging_design_only():
     result = CliRunner().invoke(command, ["--design", "lease", "--raw"], standalone_mode=False)
     assert "--raw" in str(result.exception)
+
+
+def test_a_decision_about_one_state_is_watched_too():
+    """In the default scope the first states lead to thousands of systems each; no bound waits until they are decided."""
+    seen = []
+
+    def watch(*, states, transitions, depth):
+        seen.append(states)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+
+    proof = prove_plainly(policies.named("prompt_group"), scopes.parse("groups=2,siblings=3"), Bounds(), watch=watch)
+    assert (proof.stopped, len(seen)) == ("interrupted", 5)
+    assert proof.states == seen[-1] < 200
