@@ -68,7 +68,7 @@ def test_raw_states_are_counted_of_the_acknowledging_design_only():
 
 
 def test_a_decision_about_one_state_is_watched_too():
-    """In the default scope the first states lead to thousands of systems each; no bound waits until they are decided."""
+    """In the default scope the first states lead to thousands of systems each: no bound waits for their decision."""
     seen = []
 
     def watch(*, states, transitions, depth):
