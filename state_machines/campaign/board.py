@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from protocol.policy import spell
+from state_machines.campaign.cells import counted
 from state_machines.campaign.pool import Report
 from state_machines.campaign.store import Summary
 
@@ -59,10 +60,10 @@ class Board:
         seconds = max(time.monotonic() - self.started, 1e-9)
         speed = f"{self.examples / seconds:,.0f} examples/s, {self.states / seconds:,.0f} states/s"
         if self.given_up:
-            speed += f", {self.given_up} shards given up"
+            speed += f", {counted(self.given_up, 'shard')} given up"
         lines = [
-            Text(f"  {policy}: {words} ({length} events)", style="red", overflow="ellipsis", no_wrap=True)
+            Text(f"  {policy}: {words} ({counted(length, 'event')})", style="red", overflow="ellipsis", no_wrap=True)
             for (policy, words), length in sorted(self.causes.items())
         ]
-        shown = lines[:20] + ([Text(f"  and {len(lines) - 20} causes more")] if len(lines) > 20 else [])
-        return Group(self.bar, Text(f"{speed}, {len(lines)} causes"), *shown)
+        shown = lines[:20] + ([Text(f"  and {counted(len(lines) - 20, 'more cause')}")] if len(lines) > 20 else [])
+        return Group(self.bar, Text(f"{speed}, {counted(len(lines), 'cause')}"), *shown)

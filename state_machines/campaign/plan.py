@@ -61,8 +61,12 @@ class Plan:
     def size(self) -> int:
         """Return how many shards there are at most, without making them."""
         cells = len(self.policies) * len(self.scopes)
-        hunts = cells * len(self.targets) * (len(self.seeds) or self.random_seeds) * self._count()
+        hunts = cells * len(self.targets) * self.shards_per_hunt()
         return (cells if PROVE in self.modes else 0) + (hunts if HUNT in self.modes else 0)
+
+    def shards_per_hunt(self) -> int:
+        """Return how many shards hunt one policy in one scope on one target, with all seeds."""
+        return (len(self.seeds) or self.random_seeds) * self._count()
 
     def _shards(self) -> Iterator[Shard]:
         cells = [(policy, scope) for policy in self.policies for scope in self.scopes]

@@ -1,8 +1,9 @@
 """A campaign as pytest runs it: `pytest --campaign PLAN.toml -n auto` has one test for each shard that is left.
 
 pytest-xdist gives the tests to its workers (`--dist worksteal`, unless another is asked for); only the controlling
-process opens the store, and keeps each shard as its test is reported. A test fails when its shard has findings; the
-summary names each cause once.
+process opens the store, and keeps each shard as its test is reported. A test fails when its shard has findings or met
+what it could not decide; the summary says what is known of each policy and scope. Shards of earlier runs count: what
+they found is not forgotten because the rest passes.
 """
 
 import json
@@ -15,10 +16,11 @@ import pytest
 from state_machines import database as databases
 from state_machines.campaign import plan as plans
 from state_machines.campaign import pool
+from state_machines.campaign.cells import counted
 from state_machines.campaign.plan import Plan
 from state_machines.campaign.run import left
-from state_machines.campaign.shard import Outcome, Shard, outcome_from_json
-from state_machines.campaign.store import Store, StoreError, Summary, create
+from state_machines.campaign.shard import MODEL, PROVE, Outcome, Shard, outcome_from_json
+from state_machines.campaign.store import Store, StoreError, Summary, all_done, create, totals
 from state_machines.verdict import Verdict
 
 ATTRIBUTE: Final = "stranded_outcome"
@@ -90,9 +92,10 @@ class _Controller(Campaign):
     def pytest_report_header(self) -> str:
         todo = len(self.shards)
         if not todo:
-            return f"campaign: {self.plan.name}, all {self.before.shards} shards are done; nothing to do"
+            return f"campaign: {self.plan.name}, {all_done(self.before)}; nothing to do"
         going_on = f", going on: {self.before.done} are done" if self.before.done else ""
-        return f"campaign: {self.plan.name}, {self.before.shards} shards{going_on}, kept in {self.store.path}"
+        shards = counted(self.before.shards, "shard")
+        return f"campaign: {self.plan.name}, {shards}{going_on}, kept in {self.store.path}"
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -119,20 +122,21 @@ class _Controller(Campaign):
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.shards:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED if self.before.findings else pytest.ExitCode.OK
+        nothing_to_do = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.shards
+        if nothing_to_do or exitstatus == pytest.ExitCode.OK:
+            failed = self.before.findings or self.before.unknown
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         summary = self.store.summary()
         terminalreporter.section(f"campaign {self.plan.name}")
-        unknown = f", {summary.unknown} with a state that could not be decided" if summary.unknown else ""
-        terminalreporter.write_line(
-            f"{summary.done} of {summary.shards} shards{unknown}, {summary.examples:,} examples, {summary.states:,}"
-            f" states, {len(summary.findings)} causes; results in {self.store.path}"
-        )
-        for kept in summary.findings:
-            verdict = Verdict(kept.property, kept.cause)
-            terminalreporter.write_line(f"  {kept.policy}: {verdict} ({kept.length} events, in {kept.shards} shards)")
+        terminalreporter.write_line(f"{totals(summary)}; results in {self.store.path}")
+        for cell in self.store.cells():
+            where = "" if cell.target == MODEL else f", {cell.target}"
+            terminalreporter.write_line(f"  {cell.mode} {cell.policy}, {cell.scope}{where}: {'; '.join(cell.lines())}")
+        if self.before.findings or self.before.unknown:
+            what = "findings" if self.before.findings else "what is unknown"
+            terminalreporter.write_line(f"{what} of earlier runs: kept in the store, and this run fails for it")
         if not summary.finished:
             terminalreporter.write_line("not finished; the same command goes on from there")
 
@@ -153,7 +157,7 @@ class PlanFile(pytest.File):
 
 
 class ShardItem(pytest.Item):
-    """One shard. It fails when its shard has findings."""
+    """One shard. It fails when the shard has findings, and when something in it is unknown."""
 
     shard: Shard
     database: str
@@ -162,8 +166,8 @@ class ShardItem(pytest.Item):
     def runtest(self) -> None:
         self.outcome = pool.load_work(pool.WORK)(self.shard.to_json(), self.database)
         outcome = outcome_from_json(self.outcome)
-        if outcome.findings:
-            raise ShardFailed(outcome)
+        if outcome.findings or outcome.unknown:
+            raise ShardFailed(self.shard, outcome)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, ShardFailed):
@@ -175,8 +179,15 @@ class ShardItem(pytest.Item):
 
 
 class ShardFailed(AssertionError):
-    """A shard with findings, a line for each."""
+    """A shard with findings, a line for each, or with something that was not decided."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        lines = [f"{Verdict(f.property, f.cause)} after {f.length} events" for f in outcome.findings]
-        super().__init__("\n".join(lines))
+    def __init__(self, shard: Shard, outcome: Outcome) -> None:
+        lines = [f"{Verdict(f.property, f.cause)} after {counted(f.length, 'event')}" for f in outcome.findings]
+        super().__init__("\n".join([*lines, *([undecided(shard)] if outcome.unknown else [])]))
+
+
+def undecided(shard: Shard) -> str:
+    """Return the sentence of a shard that is unknown."""
+    if shard.mode == PROVE:
+        return f"unknown: the proof met its bound of {shard.states:,} states (budget.states) and looked at no more"
+    return "unknown: the hunt met a state that it could not decide"

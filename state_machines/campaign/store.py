@@ -9,11 +9,12 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from attrs import frozen
 
 from protocol.policy import spell
+from state_machines.campaign.cells import Cell, FoundHere, Key, cells, counted, spell_scope
 from state_machines.campaign.plan import Plan
 from state_machines.campaign.plan import from_json as plan_from_json
 from state_machines.campaign.shard import Outcome, Shard
@@ -33,9 +34,14 @@ from state_machines.campaign.store_file import (
 SCHEMA: Final = """
 CREATE TABLE plan (json TEXT NOT NULL, shards INTEGER NOT NULL);
 CREATE TABLE result (
-    shard TEXT PRIMARY KEY, policy TEXT NOT NULL, target TEXT NOT NULL, mode TEXT NOT NULL, examples INTEGER NOT NULL,
-    states INTEGER NOT NULL, steps INTEGER NOT NULL, seconds REAL NOT NULL, unknown INTEGER NOT NULL,
-    worker TEXT NOT NULL, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+    shard TEXT PRIMARY KEY, mode TEXT NOT NULL, policy TEXT NOT NULL, scope TEXT NOT NULL, target TEXT NOT NULL,
+    examples INTEGER NOT NULL, states INTEGER NOT NULL, steps INTEGER NOT NULL, seconds REAL NOT NULL,
+    unknown INTEGER NOT NULL, worker TEXT NOT NULL, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+) WITHOUT ROWID;
+CREATE TABLE found_in (
+    mode TEXT NOT NULL, policy TEXT NOT NULL, scope TEXT NOT NULL, target TEXT NOT NULL, property TEXT NOT NULL,
+    cause TEXT NOT NULL, length INTEGER NOT NULL, shards INTEGER NOT NULL,
+    PRIMARY KEY (mode, policy, scope, target, property, cause)
 ) WITHOUT ROWID;
 CREATE TABLE finding (
     policy TEXT NOT NULL, target TEXT NOT NULL, property TEXT NOT NULL, cause TEXT NOT NULL, length INTEGER NOT NULL,
@@ -46,8 +52,12 @@ CREATE TABLE given_up (shard TEXT PRIMARY KEY, title TEXT NOT NULL, tries INTEGE
 """
 
 RESULT: Final = """
-INSERT INTO result (shard, policy, target, mode, examples, states, steps, seconds, unknown, worker)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO result (shard, mode, policy, scope, target, examples, states, steps, seconds, unknown, worker)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+FOUND_IN: Final = """
+INSERT INTO found_in VALUES (?, ?, ?, ?, ?, ?, ?, 1)
+ON CONFLICT DO UPDATE SET shards = shards + 1, length = min(length, excluded.length)
 """
 # Between histories of one length the lowest shard's is kept, so that the order of completion does not matter.
 FINDING: Final = """
@@ -104,6 +114,20 @@ class Summary:
         return self.done == self.shards
 
 
+def totals(summary: Summary) -> str:
+    """Return what the whole campaign did, in one line."""
+    given_up = f", {counted(len(summary.given_up), 'shard')} given up" if summary.given_up else ""
+    return (
+        f"{summary.done:,} of {counted(summary.shards, 'shard')}{given_up}, {counted(summary.examples, 'example')},"
+        f" {counted(summary.states, 'state')}, {counted(len(summary.findings), 'cause')}"
+    )
+
+
+def all_done(summary: Summary) -> str:
+    """Return the sentence of a campaign with nothing left to run."""
+    return "the only shard is done" if summary.shards == 1 else f"all {summary.shards:,} shards are done"
+
+
 class Store:
     """An open store. Use `create` to write a campaign's, `read` to look at one."""
 
@@ -133,13 +157,15 @@ class Store:
     def put(self, shard: Shard, outcome: Outcome) -> bool:
         """Keep what a shard did, in one transaction. Returns False, and changes nothing, when it was kept before."""
         policy, target = spell(shard.policy), shard.target
-        row = (shard.key, policy, target, shard.mode, outcome.examples, outcome.states, outcome.steps)
+        cell = (shard.mode, policy, spell_scope(shard.scope), target)
+        counts = (outcome.examples, outcome.states, outcome.steps, outcome.seconds, outcome.unknown)
         try:
             with self._writing():
-                self._db.execute(RESULT, (*row, outcome.seconds, outcome.unknown, outcome.worker))
+                self._db.execute(RESULT, (shard.key, *cell, *counts, outcome.worker))
                 for f in outcome.findings:
                     key = (policy, target, f.property, f.cause)
                     self._db.execute(FINDING, (*key, f.length, f.trace, shard.number))
+                    self._db.execute(FOUND_IN, (*cell, f.property, f.cause, f.length))
                 self._db.execute("DELETE FROM given_up WHERE shard = ?", (shard.key,))
         except sqlite3.IntegrityError:
             return False
@@ -188,6 +214,19 @@ class Store:
                 tuple(GivenUp(*row) for row in self._db.execute("SELECT * FROM given_up ORDER BY title")),
                 frozenset(self._db.execute("SELECT DISTINCT policy, target FROM result").fetchall()),
             )
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return what is known of each policy, scope, target and mode of the plan."""
+        with sentences(self.path):
+            done = self._db.execute(
+                "SELECT mode, policy, scope, target, count(*), total(unknown), total(examples), total(states)"
+                " FROM result GROUP BY mode, policy, scope, target"
+            ).fetchall()
+            found: dict[Key, tuple[FoundHere, ...]] = {}
+            for *key, where, cause, length, shards in self._db.execute("SELECT * FROM found_in"):
+                cell: Any = tuple(key)
+                found[cell] = (*found.get(cell, ()), FoundHere(where, cause, length, shards))
+            return cells(self.plan(), done, found)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -270,4 +309,4 @@ def _initialise(connection: sqlite3.Connection, plan: Plan) -> None:
     connection.execute("COMMIT")
 
 
-__all__ = ["GivenUp", "Kept", "Store", "StoreError", "Summary", "create", "read", "summary"]
+__all__ = ["GivenUp", "Kept", "Store", "StoreError", "Summary", "all_done", "create", "read", "summary", "totals"]

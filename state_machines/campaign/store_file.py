@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 APPLICATION: Final = 0x5354524E  # "STRN", SQLite's application_id: what tells a store from anyone else's database
-VERSION: Final = 1
+VERSION: Final = 2
 BUSY: Final = 5.0  # seconds to wait for another writer's lock
 
 

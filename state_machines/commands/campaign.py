@@ -14,12 +14,17 @@ from state_machines import database as databases
 from state_machines.campaign import plan as plans
 from state_machines.campaign import pool
 from state_machines.campaign.board import Board
+from state_machines.campaign.cells import CLEAN, FINDINGS, NOT_FINISHED, PROVED, UNKNOWN, Cell, counted
 from state_machines.campaign.ray_runner import RayError, on_ray, reach
 from state_machines.campaign.run import Runner, left, run
-from state_machines.campaign.store import Kept, StoreError, Summary, create
+from state_machines.campaign.shard import MODEL
+from state_machines.campaign.store import Kept, Store, StoreError, Summary, all_done, create, read, totals
 from state_machines.commands.options import console, out
+from state_machines.commands.whole_table import print_whole, whole_table
 from state_machines.trace import from_data, save
 from state_machines.verdict import Verdict
+
+STYLES = {FINDINGS: "red", UNKNOWN: "yellow", NOT_FINISHED: "yellow", CLEAN: "", PROVED: "green"}
 
 
 @click.command()
@@ -40,6 +45,7 @@ from state_machines.verdict import Verdict
 @click.option(
     "--save", "directory", type=click.Path(path_type=Path, file_okay=False), help="write each cause's trace here"
 )
+@click.option("--show", is_flag=True, help="show what the store holds and run nothing; PLAN may be the store itself")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object instead of a table")
 def campaign(
     plan: Path,
@@ -49,14 +55,19 @@ def campaign(
     ray: str | None,
     database: str,
     directory: Path | None,
+    show: bool,
     as_json: bool,
 ) -> int:
     """Hunt and prove what PLAN asks for, as independent shards; the same command goes on where it stopped.
 
-    Exit codes: 0 nothing found, 1 findings, 2 a plan or store that cannot be used, 3 unknown or shards given up.
+    Exit codes: 0 nothing found, 1 findings, 2 a plan or store that cannot be used, 3 unknown or shards given up, 130
+    stopped by Ctrl-C: what was found so far is shown.
     """
     path = store or plan.with_suffix(".sqlite")
     try:
+        if show:
+            with read(path) as opened:
+                return _report(opened, directory, as_json)
         asked = plans.load(plan)
         databases.check(database, _warn)
         runner = _runner(ray, workers, retries, database)
@@ -65,21 +76,26 @@ def campaign(
             console().print(_opening(before, len(left(opened)), path), soft_wrap=True)
             try:
                 with Board(console(), before) as board:
-                    after = run(opened, runner, board)
+                    run(opened, runner, board)
             except KeyboardInterrupt:
-                done = opened.summary().done
-                console().print(
-                    f"stopped: {done} of {before.shards} shards are done; the same command goes on from there"
-                )
+                _report(opened, directory, as_json)
+                done = f"{opened.summary().done:,} of {counted(before.shards, 'shard')}"
+                console().print(f"stopped: {done} are done; the same command goes on from there")
                 raise
+            return _report(opened, directory, as_json)
     except (plans.PlanError, StoreError, databases.DatabaseError, RayError) as error:
         raise click.ClickException(str(error)) from None
-    paths = _save(after, directory) if directory is not None else {}
+
+
+def _report(store: Store, directory: Path | None, as_json: bool) -> int:
+    """Print what a store holds, save its traces, and return the exit code."""
+    summary, cells = store.summary(), store.cells()
+    paths = _save(summary, directory) if directory is not None else {}
     if as_json:
-        click.echo(json.dumps(to_json(after, path, paths), indent=1))
+        click.echo(json.dumps(to_json(summary, cells, store.path, paths), indent=1))
     else:
-        _print(after, paths)
-    return exit_code(after)
+        _print(summary, cells, paths)
+    return exit_code(summary)
 
 
 def exit_code(summary: Summary) -> int:
@@ -89,7 +105,7 @@ def exit_code(summary: Summary) -> int:
     return 0 if summary.finished and not summary.unknown else 3
 
 
-def to_json(summary: Summary, store: Path, paths: dict[Kept, Path]) -> dict[str, Any]:
+def to_json(summary: Summary, cells: tuple[Cell, ...], store: Path, paths: dict[Kept, Path]) -> dict[str, Any]:
     """Return a campaign's results as JSON values."""
     return {
         "campaign": summary.plan.name,
@@ -103,10 +119,12 @@ def to_json(summary: Summary, store: Path, paths: dict[Kept, Path]) -> dict[str,
         "steps": summary.steps,
         "seconds": round(summary.seconds, 3),
         "unknown": bool(summary.unknown),
+        "cells": [cell.to_json() for cell in cells],
         "findings": [
             {
                 "policy": kept.policy,
                 "target": kept.target,
+                "scope": json.loads(kept.trace)["scope"],
                 "property": kept.property,
                 "cause": kept.cause,
                 "length": kept.length,
@@ -133,10 +151,10 @@ def _runner(ray: str | None, workers: int | None, retries: int, database: str) -
 def _opening(before: Summary, todo: int, path: Path) -> str:
     name = before.plan.name
     if not todo:
-        return f"{name}: all {before.shards} shards are done ({path}); nothing to do"
+        return f"{name}: {all_done(before)} ({path}); nothing to do"
     if before.done:
-        return f"{name}: going on, {before.done} of {before.shards} shards are done ({path})"
-    return f"{name}: {todo} shards ({path})"
+        return f"{name}: going on, {before.done:,} of {counted(before.shards, 'shard')} are done ({path})"
+    return f"{name}: {counted(todo, 'shard')} ({path})"
 
 
 def _save(summary: Summary, directory: Path) -> dict[Kept, Path]:
@@ -150,25 +168,25 @@ def _save(summary: Summary, directory: Path) -> dict[Kept, Path]:
     return paths
 
 
-def _print(summary: Summary, paths: dict[Kept, Path]) -> None:
+def _print(summary: Summary, cells: tuple[Cell, ...], paths: dict[Kept, Path]) -> None:
     screen = out()
-    unknown = f", {summary.unknown} shards met a state that could not be decided" if summary.unknown else ""
-    screen.print(
-        f"{summary.plan.name}: {summary.done} of {summary.shards} shards, {summary.examples:,} examples,"
-        f" {summary.states:,} states, {len(summary.findings)} causes{unknown}"
-    )
-    if summary.findings:
-        screen.print(findings_table(summary, paths))
+    screen.print(f"{summary.plan.name}: {totals(summary)}", markup=False)
+    print_whole(screen, cells_table(cells))
+    for kept, path in paths.items():
+        screen.print(f"{path}: {kept.policy}, {Verdict(kept.property, kept.cause)}", markup=False, soft_wrap=True)
     for lost in summary.given_up:
-        screen.print(Text(f"given up after {lost.tries} tries: {lost.title}: {lost.error}"))
+        screen.print(
+            Text(f"given up after {lost.tries} {'try' if lost.tries == 1 else 'tries'}: {lost.title}: {lost.error}")
+        )
 
 
-def findings_table(summary: Summary, paths: dict[Kept, Path]) -> Table:
-    """Return the causes with the length of their shortest histories and how many shards found them."""
-    table = Table("policy", "target", "finding", "events", "shards", *(["trace"] if paths else []))
-    for kept in summary.findings:
-        cells = (kept.policy, kept.target, str(Verdict(kept.property, kept.cause)), str(kept.length), str(kept.shards))
-        table.add_row(*map(Text, cells), *([Text(str(paths[kept]))] if paths else []))
+def cells_table(cells: tuple[Cell, ...]) -> Table:
+    """Return a row for each policy, scope, mode and target, with what was found there, what is clean or unknown."""
+    targets = {cell.target for cell in cells} - {MODEL}
+    table = whole_table("policy", "scope", "mode", *(["target"] if targets else []), "looked at", "result")
+    for cell in cells:
+        words = (cell.policy, cell.scope, cell.mode, *([cell.target] if targets else []), cell.effort())
+        table.add_row(*map(Text, words), Text("\n".join(cell.lines()), style=STYLES[cell.result]))
     return table
 
 

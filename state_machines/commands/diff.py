@@ -5,12 +5,13 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from rich.table import Table
 from rich.text import Text
 
+from state_machines.campaign.cells import counted
 from state_machines.campaign.diff import GONE, KNOWN, NEW, NOT_LOOKED_FOR, SHORTER, Change, compare
 from state_machines.campaign.store import StoreError, Summary, summary
 from state_machines.commands.options import out
+from state_machines.commands.whole_table import print_whole, whole_table
 from state_machines.verdict import Verdict
 
 STYLES = {NEW: "bold red", GONE: "green", SHORTER: "yellow", NOT_LOOKED_FOR: "dim", KNOWN: "dim"}
@@ -23,7 +24,8 @@ STYLES = {NEW: "bold red", GONE: "green", SHORTER: "yellow", NOT_LOOKED_FOR: "di
 def diff(old: Path, new: Path, as_json: bool) -> int:
     """Compare the campaigns in the stores OLD and NEW by cause: new, gone, shorter.
 
-    Exit codes: 0 nothing new, 1 a new cause, 2 a store that cannot be used, 3 nothing new, but NEW is not finished.
+    Exit codes: 0 nothing new, 1 a new cause, 2 a store that cannot be used, 3 nothing new, but NEW is not finished
+    or met something undecided.
     """
     try:
         before, after = summary(old), summary(new)
@@ -46,15 +48,15 @@ def _print(changes: tuple[Change, ...], after: Summary) -> None:
     counts = Counter(change.what for change in changes)
     screen.print(", ".join(f"{counts[what]} {what}" for what in STYLES if counts[what]) or "no causes in either")
     if changes:
-        table = Table("", "policy", "target", "finding", "events")
+        table = whole_table("", "policy", "target", "finding", "events")
         for change in changes:
             kept = change.kept
             lengths = [str(side.length) for side in (change.old, change.new) if side is not None]
             events = " -> ".join(dict.fromkeys(lengths))
             cells = (change.what, kept.policy, kept.target, str(Verdict(kept.property, kept.cause)), events)
             table.add_row(*map(Text, cells), style=STYLES[change.what])
-        screen.print(table)
+        print_whole(screen, table)
     if not after.finished:
-        screen.print(f"{after.plan.name} is not finished: {after.done} of {after.shards} shards are done")
+        screen.print(f"{after.plan.name} is not finished: {after.done:,} of {counted(after.shards, 'shard')} are done")
     elif after.unknown:
-        screen.print(f"{after.plan.name} met states that could not be decided, in {after.unknown} shards")
+        screen.print(f"{after.plan.name} met states that could not be decided, in {counted(after.unknown, 'shard')}")

@@ -93,7 +93,7 @@ def test_a_clean_campaign_exits_with_0(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(10))
     run = stranded("campaign", tmp_path / "night.toml", "--database", "none")
     assert (run.returncode, run.stderr.count("\n")) == (0, 1)
-    assert run.stdout.startswith("night: 1 of 1 shards, 10 examples")
+    assert run.stdout.startswith("night: 1 of 1 shard, 10 examples")
 
 
 PROOFS = """
@@ -115,6 +115,24 @@ def test_proofs_are_shards_too_and_one_that_is_cut_short_is_unknown(tmp_path):
     run = stranded("campaign", "cut.toml", "--json", cwd=tmp_path)
     out = json.loads(run.stdout)
     assert (run.returncode, out["unknown"], out["findings"]) == (3, True, [])
+    assert [(cell["policy"], cell["mode"], cell["result"]) for cell in out["cells"]] == [
+        ("sibling", "prove", "unknown"),
+        ("prompt_group", "prove", "unknown"),
+    ]
+
+
+def test_show_prints_what_a_store_holds_and_runs_nothing(found):
+    directory, _ = found
+    before = (directory / "night.sqlite").read_bytes()
+    for argument in ("night.toml", "night.sqlite"):
+        shown = stranded("campaign", argument, "--show", cwd=directory)
+        assert (shown.returncode, shown.stderr) == (1, "")
+    words = "groups=1,siblings=2,snapshots=0,failures=0"
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.stdout.splitlines() if "│" in line]
+    assert [row[:3] for row in rows if row[0]] == [["sibling", words, "hunt"], ["prompt_group", words, "hunt"]]
+    assert rows[0][4] == "stranded: lost_reply (3 events)"
+    assert (directory / "night.sqlite").read_bytes() == before
+    assert files(directory) == ["night.sqlite", "night.toml", "traces"]
 
 
 def test_kill_9_of_the_command_loses_only_the_shards_in_flight(tmp_path):
@@ -136,12 +154,15 @@ def test_kill_9_of_the_command_loses_only_the_shards_in_flight(tmp_path):
 def test_ctrl_c_stops_the_command_with_a_sentence_and_its_workers_with_it(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(4000))
     command = [sys.executable, "-m", "state_machines", "campaign", "night.toml", "--database", "none", "--workers", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=tmp_path, text=True, start_new_session=True, **pipes)
     wait_for_shards(tmp_path / "night.sqlite", 3)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to everyone
-    _, errors = process.communicate(timeout=30)
+    shown, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "of 400 shards are done; the same command goes on from there" in errors
+    assert "of 400 shards, " in shown
+    assert "of 400 shards done" in shown
     assert "Traceback" not in errors
     assert group_ends(process.pid)
     assert files(tmp_path) == ["night.sqlite", "night.toml"]

@@ -79,11 +79,34 @@ def test_shards_with_findings_fail_and_each_cause_is_named_once(tmp_path):
     assert run.returncode == 1
     assert "2 failed" in run.stdout
     assert "Traceback" not in run.stdout
-    named = re.findall(r"^  prompt_group: stranded: lost_reply \(3 events, in 2 shards\)$", run.stdout, re.MULTILINE)
+    named = re.findall(
+        r"^  hunt prompt_group, groups=1,.*stranded: lost_reply \(3 events, 2 shards\)", run.stdout, re.MULTILINE
+    )
     assert len(named) == 1
     again = campaign(tmp_path)
     assert again.returncode == 1
     assert "all 2 shards are done; nothing to do" in again.stdout
+
+
+def test_a_proof_that_is_cut_short_fails_with_a_sentence_and_so_does_the_next_run(tmp_path):
+    proof = 'policies = ["sibling_repaired"]\nscopes = ["groups=1,siblings=2"]\nmodes = ["prove"]\n'
+    (tmp_path / "night.toml").write_text(f"{proof}[budget]\nstates = 10\n")
+    run = campaign(tmp_path)
+    assert run.returncode == 1
+    assert "unknown: the proof met its bound of 10 states (budget.states)" in run.stdout
+    again = campaign(tmp_path)
+    assert again.returncode == 1
+    assert "what is unknown of earlier runs: kept in the store, and this run fails for it" in again.stdout
+
+
+def test_findings_of_an_earlier_run_fail_a_run_whose_own_shards_pass(tmp_path):
+    scopes = '"groups=1,siblings=2,snapshots=0,failures=0", "groups=1,siblings=1,failures=0,lost_replies=0"'
+    (tmp_path / "night.toml").write_text(f'policies = ["prompt_group"]\nscopes = [{scopes}]\n[budget]\nexamples = 30\n')
+    assert campaign(tmp_path, "--maxfail", "1").returncode == 1
+    again = campaign(tmp_path)
+    assert "1 passed" in again.stdout
+    assert again.returncode == 1, again.stdout
+    assert "findings of earlier runs" in again.stdout
 
 
 def test_kill_9_of_pytest_loses_only_the_shards_in_flight(tmp_path):

@@ -135,9 +135,9 @@ def test_a_database_of_another_program_is_refused_and_not_touched(tmp_path):
 def test_a_store_of_a_later_version_is_refused(tmp_path):
     create(tmp_path / "s", plan()).close()
     with sqlite3.connect(tmp_path / "s") as later:
-        later.execute("PRAGMA user_version = 2")
+        later.execute("PRAGMA user_version = 3")
     later.close()
-    refused(tmp_path / "s", "version 2 of the store's format")
+    refused(tmp_path / "s", "version 3 of the store's format")
 
 
 def test_an_empty_file_becomes_a_store_and_cannot_be_read_as_one(tmp_path):

@@ -64,7 +64,7 @@ def test_a_gym_that_is_gone_is_a_shard_given_up_with_the_reason(tmp_path):
     command = [sys.executable, "-m", "state_machines", "campaign", "night.toml", "--database", "none", "--retries", "0"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert process.returncode == 3
-    assert "given up after 1 tries: hunt sibling http://127.0.0.1:9 #0: TargetError: " in process.stdout.replace(
+    assert "given up after 1 try: hunt sibling http://127.0.0.1:9 #0: TargetError: " in process.stdout.replace(
         "\n", " "
     )
     assert summary(tmp_path / "night.sqlite").done == 0
