@@ -129,8 +129,15 @@ class Plan:
 
 
 def from_json(text: str) -> Plan:
-    """Return the plan that `Plan.to_json` wrote."""
+    """Return the plan that `Plan.to_json` wrote. Raises an error of Python's for any other text."""
     data = json.loads(text)
+    for key in BUDGET:
+        if data[key] is not None:
+            _amount(key, data[key])
+    for target in data["targets"]:
+        _target(target)
+    _word(data["name"], "name")
+    _seeds(data["seeds"] or {"random": data["random_seeds"]})
     return Plan(
         **data
         | {key: tuple(data[key]) for key in ("targets", "seeds", "modes")}
@@ -159,8 +166,12 @@ def load(path: Path) -> Plan:
         raise PlanError(f"{path}: not TOML: {error}") from None
     try:
         plan = _plan(data, path.stem)
-        if plan.size() > SHARD_LIMIT:
-            raise PlanError(f"budget: {plan.size():,} shards; a campaign has at most {SHARD_LIMIT:,}")
+        try:
+            size = f"{plan.size():,}" if plan.size() > SHARD_LIMIT else ""
+        except (OverflowError, ValueError):  # a quotient beyond all numbers, or of thousands of digits
+            size = "far too many"
+        if size:
+            raise PlanError(f"budget: {size} shards; a campaign has at most {SHARD_LIMIT:,}")
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
     return plan
@@ -199,11 +210,16 @@ def _budget(data: object, *, needed: bool) -> dict[str, Any]:
         unit = key.removeprefix("shard_")
         if unit != key and unit not in data:
             raise PlanError(f"budget.{key}: there is no budget in {unit} that it could cut")
-        number = isinstance(value, int) or (unit == "seconds" and isinstance(value, float))
-        if isinstance(value, bool) or not number or not 0 < value < 1e12:
-            kind = "a number of seconds" if unit == "seconds" else "a whole number"
-            raise PlanError(f"budget.{key}: {_short(value)} is not {kind} above 0 and below 10^12")
+        _amount(key, value)
     return dict(data)
+
+
+def _amount(key: str, value: Any) -> None:
+    seconds = key.endswith("seconds")
+    number = isinstance(value, int) or (seconds and isinstance(value, float))
+    if isinstance(value, bool) or not number or not 0 < value < 1e12:
+        kind = "a number of seconds" if seconds else "a whole number"
+        raise PlanError(f"budget.{key}: {_short(value)} is not {kind} above 0 and below 10^12")
 
 
 def _scopes(scopes: object, faults: object) -> tuple[Scope, ...]:

@@ -140,6 +140,10 @@ def test_a_plan_of_proofs_needs_no_budget(tmp_path):
             'policies = ["sibling"]\n[budget]\nexamples = 9_000_000\nshard_examples = 1',
             "budget: 9,000,000 shards; a campaign has at most 1,000,000",
         ),
+        (
+            'policies = ["sibling"]\n[budget]\nseconds = 1.0\nshard_seconds = 1e-320',
+            "budget: far too many shards; a campaign has at most 1,000,000",
+        ),
     ],
 )
 def test_a_plan_error_is_one_sentence_with_the_file_and_the_key(tmp_path, text, sentence):
