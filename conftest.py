@@ -17,3 +17,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Load the plugin where `stranded` is not installed: an installed one is there already, by its entry point."""
     if not pluginmanager.has_plugin(PLUGIN):
         pluginmanager.import_plugin(PLUGIN)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes several seconds, unless it is asked for: `pytest -m slow`, or `-m ""` for everything."""
+    if config.option.markexpr or any("::" in str(argument) for argument in config.args):
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="slow: pytest -m slow"))

@@ -1,8 +1,8 @@
 """What exploration may forget, because nothing that can still happen would ever read it.
 
 Each reduction is a function from parts to parts that are *bisimilar*: the same events with the same effects, the same
-verdicts, the same causes. `Reductions` switches each one off; `tests/prove/test_reductions.py` shows that verdicts and
-shortest lengths do not depend on it. None of them applies where a restart could read what it drops.
+verdicts, the same causes. `Reductions` switches each one off; `tests/prove/test_prove_verdicts.py` shows that verdicts
+and shortest lengths do not depend on it. None of them applies where a restart could read what it drops.
 """
 
 from collections.abc import Callable

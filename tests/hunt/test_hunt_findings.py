@@ -40,6 +40,7 @@ def test_a_hunt_finds_exactly_the_known_verdicts_each_with_its_shortest_history(
     assert not result.missing
 
 
+@pytest.mark.slow
 def test_every_seed_reports_the_same_histories():
     policy = named("prompt_group")
     reports = [hunt(policy, Scope(), seed=n, examples=FEW).findings for n in range(1, 5)]

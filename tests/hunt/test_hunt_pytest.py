@@ -41,6 +41,7 @@ def run_pytest(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_each_policy_is_a_test_case_of_its_own_and_workers_share_them(run_pytest):
     names = ("prompt_group", "sibling")
     policies = [word for name in names for word in ("--policy", name)]

@@ -39,6 +39,7 @@ def test_the_probe_agrees_with_the_closure_of_real_steps(name):
             system = step(system, rnd.choice(events))
 
 
+@pytest.mark.slow
 def test_two_groups_rest_as_if_each_were_alone():
     policy, rnd, probe = policies.named("prompt_group_ack_on_arrival"), random.Random(5), SystemRecovery()
     reached, allowed = GOALS["ready"]

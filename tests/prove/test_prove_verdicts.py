@@ -20,7 +20,7 @@ ONE = scopes.parse("groups=1,siblings=2,failures=0,lost_replies=0")
 SCOPES = [
     "groups=1,siblings=2",
     "groups=2,siblings=1",
-    "groups=2,siblings=1,snapshots=2,lost_replies=0",
+    pytest.param("groups=2,siblings=1,snapshots=2,lost_replies=0", marks=pytest.mark.slow),
 ]
 
 
@@ -73,6 +73,19 @@ def test_no_reduction_changes_a_verdict_or_a_length(name, off):
     assert with_all.states <= without.states
 
 
+@pytest.mark.parametrize("off", ["pool", "history", "siblings"])
+@pytest.mark.parametrize(
+    "name", ["prompt_group_repaired", "prompt_group_ack_on_arrival", "prompt_group,give_up=retire"]
+)
+def test_no_reduction_of_what_was_given_up_changes_a_verdict_or_a_length(name, off):
+    scope = scopes.parse("groups=1,siblings=2,attempts=2,lost_replies=0")
+    policy = policies.parse(name)
+    with_all, without = prove(policy, scope), prove(policy, scope, on=attrs.evolve(ALL, **{off: False}))
+    assert {x.verdict: x.length for x in with_all.findings} == {x.verdict: x.length for x in without.findings}
+    assert with_all.states < without.states or (with_all.findings and with_all.states == without.states)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sibling", "prompt_group"])
 def test_without_reductions_every_state_is_visited(name):
     scope = scopes.parse("groups=1,siblings=2")

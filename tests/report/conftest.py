@@ -31,9 +31,10 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium, driven by Playwright."""
+    """A headless Chromium, driven by Playwright. Its event loop runs as long as the fixture: no other module's test
+    may meet it, whatever order the workers take."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

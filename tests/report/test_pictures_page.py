@@ -258,6 +258,7 @@ def many(count: int) -> list[Source]:
     return [Source(f"{n:03}.json", one) for n, one in enumerate(found.values())]
 
 
+@pytest.mark.slow
 def test_a_page_of_200_findings_opens_and_steps_without_a_wait_that_can_be_felt(tmp_path, opened):
     path = tmp_path / "many.html"
     distinct = many(20)  # each ten times: the browser has as much to do, and the test less

@@ -53,6 +53,7 @@ def registered(suite):
     return getattr(plugin, "pytest_plugins", ())
 
 
+@pytest.mark.slow
 def test_a_run_under_xdist_writes_the_page_the_summaries_and_the_properties(suite, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(suite.path / "summary.md"))
     done = run(suite, "-n", "2", "--stranded-report", "out.html", "--junitxml", "junit.xml")
