@@ -2,8 +2,8 @@
 
 `split` cuts a System into `Parts`, `join` puts it together again, and `join(split(system)) == system` for every
 system (`tests/prove/test_prove_tables.py`). Everything that exploration saves rests on this cut: parts repeat far more
-often than systems do. Nothing here knows a rule of the protocol; it only knows where each field of the state belongs, and
-`COVERED` makes an unknown field an error instead of a loss.
+often than systems do. Nothing here knows a rule of the protocol; it only knows where each field of the state belongs,
+and `COVERED` makes an unknown field an error instead of a loss.
 """
 
 from functools import lru_cache
