@@ -50,6 +50,7 @@ class Cell:
     unknown: int = 0
     examples: int = 0
     states: int = 0
+    reason: str = ""
     found: tuple[FoundHere, ...] = ()
 
     @property
@@ -67,9 +68,9 @@ class Cell:
         """Return the cell's answer for people: each finding, and whatever keeps the cell from being decided."""
         lines = [str(found) for found in self.found]
         if self.unknown and self.mode == PROVE:
-            lines.append(f"unknown: stopped after {counted(self.states, 'state')}, the rest was not looked at")
+            lines.append(undecided(self.mode, self.reason))
         elif self.unknown:
-            lines.append(f"unknown: a state was not decided, in {counted(self.unknown, 'shard')}")
+            lines.append(f"{undecided(self.mode, self.reason)}, in {counted(self.unknown, 'shard')}")
         if self.done < self.shards:
             lines.append(f"not finished: {self.done:,} of {counted(self.shards, 'shard')} done")
         return lines or [self.result]
@@ -88,6 +89,7 @@ class Cell:
             "shards": self.shards,
             "done": self.done,
             "unknown": self.unknown,
+            "reason": self.reason or None,
             "examples": self.examples,
             "states": self.states,
             "findings": [
@@ -96,16 +98,17 @@ class Cell:
         }
 
 
-def cells(plan: Plan, done: Iterable[tuple[str, ...]], found: Mapping[Key, tuple[FoundHere, ...]]) -> tuple[Cell, ...]:
+def cells(plan: Plan, done: Iterable[tuple[Any, ...]], found: Mapping[Key, tuple[FoundHere, ...]]) -> tuple[Cell, ...]:
     """Return every cell of a plan, in its order.
 
-    `done` has a row for each cell with a shard done: its key, then shards, unknown ones, examples, states.
+    `done` has a row for each cell with a shard done: its key, then shards, unknown ones, examples, states, reason.
     """
-    rows = {row[:4]: tuple(map(int, row[4:])) for row in done}
+    rows = {row[:4]: row[4:] for row in done}
     out = []
     for key, shards in _asked(plan).items():
-        reported, unknown, examples, states = rows.get(key, (0, 0, 0, 0))
-        out.append(Cell(*key, shards, reported, unknown, examples, states, found.get(key, ())))
+        *sums, reason = rows.get(key, (0, 0, 0, 0, ""))
+        reported, unknown, examples, states = map(int, sums)
+        out.append(Cell(*key, shards, reported, unknown, examples, states, reason, found.get(key, ())))
     return tuple(out)
 
 
@@ -119,6 +122,13 @@ def _asked(plan: Plan) -> dict[Key, int]:
             if PROVE in plan.modes:
                 asked[PROVE, policy, scope, MODEL] = 1
     return asked
+
+
+def undecided(mode: str, reason: str) -> str:
+    """Return what is unknown of a shard in one line; `reason` is the proof's own."""
+    if mode == PROVE:
+        return f"unknown: the proof was cut short{reason and ': '}{reason}"
+    return "unknown: a state was not decided"
 
 
 def spell_scope(scope: Scope) -> str:

@@ -16,10 +16,10 @@ import pytest
 from state_machines import database as databases
 from state_machines.campaign import plan as plans
 from state_machines.campaign import pool
-from state_machines.campaign.cells import counted
+from state_machines.campaign.cells import counted, undecided
 from state_machines.campaign.plan import Plan
 from state_machines.campaign.run import left
-from state_machines.campaign.shard import MODEL, PROVE, Outcome, Shard, outcome_from_json
+from state_machines.campaign.shard import MODEL, Outcome, Shard, outcome_from_json
 from state_machines.campaign.store import Store, StoreError, Summary, all_done, create, totals
 from state_machines.verdict import Verdict
 
@@ -183,11 +183,4 @@ class ShardFailed(AssertionError):
 
     def __init__(self, shard: Shard, outcome: Outcome) -> None:
         lines = [f"{Verdict(f.property, f.cause)} after {counted(f.length, 'event')}" for f in outcome.findings]
-        super().__init__("\n".join([*lines, *([undecided(shard)] if outcome.unknown else [])]))
-
-
-def undecided(shard: Shard) -> str:
-    """Return the sentence of a shard that is unknown."""
-    if shard.mode == PROVE:
-        return f"unknown: the proof met its bound of {shard.states:,} states (budget.states) and looked at no more"
-    return "unknown: the hunt met a state that it could not decide"
+        super().__init__("\n".join([*lines, *([undecided(shard.mode, outcome.reason)] if outcome.unknown else [])]))

@@ -82,7 +82,10 @@ class Found:
 
 @frozen
 class Outcome:
-    """What a shard did. `unknown` when a state could not be decided. `worker` is host and process."""
+    """What a shard did. `unknown` when a state could not be decided, `reason` where a proof says why.
+
+    `worker` is host and process.
+    """
 
     key: str
     examples: int = 0
@@ -92,6 +95,7 @@ class Outcome:
     unknown: bool = False
     findings: tuple[Found, ...] = ()
     worker: str = ""
+    reason: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -36,7 +36,7 @@ CREATE TABLE plan (json TEXT NOT NULL, shards INTEGER NOT NULL);
 CREATE TABLE result (
     shard TEXT PRIMARY KEY, mode TEXT NOT NULL, policy TEXT NOT NULL, scope TEXT NOT NULL, target TEXT NOT NULL,
     examples INTEGER NOT NULL, states INTEGER NOT NULL, steps INTEGER NOT NULL, seconds REAL NOT NULL,
-    unknown INTEGER NOT NULL, worker TEXT NOT NULL, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+    unknown INTEGER NOT NULL, worker TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
 ) WITHOUT ROWID;
 CREATE TABLE found_in (
     mode TEXT NOT NULL, policy TEXT NOT NULL, scope TEXT NOT NULL, target TEXT NOT NULL, property TEXT NOT NULL,
@@ -52,8 +52,8 @@ CREATE TABLE given_up (shard TEXT PRIMARY KEY, title TEXT NOT NULL, tries INTEGE
 """
 
 RESULT: Final = """
-INSERT INTO result (shard, mode, policy, scope, target, examples, states, steps, seconds, unknown, worker)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO result (shard, mode, policy, scope, target, examples, states, steps, seconds, unknown, worker, reason)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 FOUND_IN: Final = """
 INSERT INTO found_in VALUES (?, ?, ?, ?, ?, ?, ?, 1)
@@ -161,7 +161,7 @@ class Store:
         counts = (outcome.examples, outcome.states, outcome.steps, outcome.seconds, outcome.unknown)
         try:
             with self._writing():
-                self._db.execute(RESULT, (shard.key, *cell, *counts, outcome.worker))
+                self._db.execute(RESULT, (shard.key, *cell, *counts, outcome.worker, outcome.reason))
                 for f in outcome.findings:
                     key = (policy, target, f.property, f.cause)
                     self._db.execute(FINDING, (*key, f.length, f.trace, shard.number))
@@ -219,8 +219,8 @@ class Store:
         """Return what is known of each policy, scope, target and mode of the plan."""
         with sentences(self.path):
             done = self._db.execute(
-                "SELECT mode, policy, scope, target, count(*), total(unknown), total(examples), total(states)"
-                " FROM result GROUP BY mode, policy, scope, target"
+                "SELECT mode, policy, scope, target, count(*), total(unknown), total(examples), total(states),"
+                " max(reason) FROM result GROUP BY mode, policy, scope, target"
             ).fetchall()
             found: dict[Key, tuple[FoundHere, ...]] = {}
             for *key, where, cause, length, shards in self._db.execute("SELECT * FROM found_in"):

@@ -16,7 +16,7 @@ from attrs import evolve
 from protocol.events import Event
 from state_machines.campaign.shard import HTTP, MODEL, PROVE, Found, Outcome, Shard, from_json, worker_name
 from state_machines.database import open_database, silent
-from state_machines.hunt import digest, hunt
+from state_machines.hunt import INTERRUPTED, digest, hunt
 from state_machines.prove import Bounds, prove
 from state_machines.targets.base import Target
 from state_machines.targets.options import TargetChoice
@@ -55,6 +55,8 @@ def _hunt(shard: Shard, database: str | None, began: float) -> Outcome:
                 target=target,
                 certify=False,
             )
+            if result.stopped == INTERRUPTED:
+                raise KeyboardInterrupt  # a shard that was not run to its end is not done
             rounds += 1
             examples, states, steps = examples + result.examples, states + result.states, steps + result.steps
             unknown |= result.unknown
@@ -89,5 +91,14 @@ def _alone(url: str) -> Iterator[None]:
 def _prove(shard: Shard) -> Outcome:
     """A proof of the scope. What its bounds leave open is unknown."""
     proof = prove(shard.policy, shard.scope, Bounds(max_states=shard.states))
+    if proof.stopped == INTERRUPTED:
+        raise KeyboardInterrupt
     findings = tuple(_found(shard, x.verdict, x.events, None) for x in proof.findings)
-    return Outcome(shard.key, 0, proof.states, proof.transitions, unknown=not proof.exhaustive, findings=findings)
+    return Outcome(
+        shard.key,
+        states=proof.states,
+        steps=proof.transitions,
+        unknown=not proof.exhaustive,
+        findings=findings,
+        reason=proof.stopped or "",
+    )

@@ -171,7 +171,7 @@ def _save(summary: Summary, directory: Path) -> dict[Kept, Path]:
 def _print(summary: Summary, cells: tuple[Cell, ...], paths: dict[Kept, Path]) -> None:
     screen = out()
     screen.print(f"{summary.plan.name}: {totals(summary)}", markup=False)
-    print_whole(screen, cells_table(cells))
+    print_whole(screen, cells_table(cells, folded=screen.is_terminal))
     for kept, path in paths.items():
         screen.print(f"{path}: {kept.policy}, {Verdict(kept.property, kept.cause)}", markup=False, soft_wrap=True)
     for lost in summary.given_up:
@@ -180,12 +180,19 @@ def _print(summary: Summary, cells: tuple[Cell, ...], paths: dict[Kept, Path]) -
         )
 
 
-def cells_table(cells: tuple[Cell, ...]) -> Table:
+def cells_table(cells: tuple[Cell, ...], *, folded: bool) -> Table:
     """Return a row for each policy, scope, mode and target, with what was found there, what is clean or unknown."""
+    gap = ", " if folded else ","
     targets = {cell.target for cell in cells} - {MODEL}
     table = whole_table("policy", "scope", "mode", *(["target"] if targets else []), "looked at", "result")
     for cell in cells:
-        words = (cell.policy, cell.scope, cell.mode, *([cell.target] if targets else []), cell.effort())
+        words = (
+            cell.policy,
+            cell.scope.replace(",", gap),
+            cell.mode,
+            *([cell.target] if targets else []),
+            cell.effort(),
+        )
         table.add_row(*map(Text, words), Text("\n".join(cell.lines()), style=STYLES[cell.result]))
     return table
 

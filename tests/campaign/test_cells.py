@@ -1,11 +1,14 @@
 """One row for each policy, scope, target and mode, and what it says."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from state_machines.campaign import plan as plans
 from state_machines.campaign.cells import cells, spell_scope
 from state_machines.campaign.shard import Found, Outcome
 from state_machines.campaign.store import create
+from state_machines.campaign.work import run
 
 PLAN = plans._plan(
     {
@@ -38,13 +41,13 @@ def test_a_row_says_what_was_found_in_its_own_scope_and_what_is_unknown(tmp_path
     def outcome(shard):
         proof = shard.mode == "prove" and shard.scope.groups == 1
         found = (Found("recoverable", "lost_reply", 4 + shard.number % 3, "{}"),) if shard.scope.groups == 2 else ()
-        return Outcome(shard.key, 1, 7, unknown=proof, findings=found)
+        return Outcome(shard.key, 1, 7, unknown=proof, findings=found, reason="7 states are the bound" * proof)
 
     out = rows(tmp_path / "s", outcome)
     shortest = min(4 + s.number % 3 for s in PLAN.shards() if s.mode == "hunt" and s.scope.groups == 2)
     assert out["default", "hunt"] == f"stranded: lost_reply ({shortest} events, 2 shards)"
     assert out["groups=1", "hunt"] == "nothing found"
-    assert out["groups=1", "prove"] == "unknown: stopped after 7 states, the rest was not looked at"
+    assert out["groups=1", "prove"] == "unknown: the proof was cut short: 7 states are the bound"
 
 
 def test_a_cell_that_is_not_done_is_never_called_clean(tmp_path):
@@ -60,3 +63,11 @@ def test_the_cells_have_all_shards_of_the_plan_and_no_others(seeds):
     plan = plans._plan(data | {"targets": ["model", "http"], "budget": {"seconds": 100}}, "night").drawn()
     assert sum(cell.shards for cell in cells(plan, (), {})) == len(plan.shards()) == plan.size()
     assert spell_scope(plan.scopes[1]) == "failures=0"
+
+
+@pytest.mark.parametrize("mode", ["hunt", "prove"])
+def test_a_shard_that_was_interrupted_is_not_done(monkeypatch, mode):
+    monkeypatch.setattr(f"state_machines.campaign.work.{mode}", lambda *_, **__: SimpleNamespace(stopped="interrupted"))
+    shard = next(shard for shard in PLAN.shards() if shard.mode == mode)
+    with pytest.raises(KeyboardInterrupt):
+        run(shard.to_json(), "none")

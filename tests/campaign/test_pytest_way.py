@@ -93,7 +93,7 @@ def test_a_proof_that_is_cut_short_fails_with_a_sentence_and_so_does_the_next_ru
     (tmp_path / "night.toml").write_text(f"{proof}[budget]\nstates = 10\n")
     run = campaign(tmp_path)
     assert run.returncode == 1
-    assert "unknown: the proof met its bound of 10 states (budget.states)" in run.stdout
+    assert "unknown: the proof was cut short: more than " in run.stdout
     again = campaign(tmp_path)
     assert again.returncode == 1
     assert "what is unknown of earlier runs: kept in the store, and this run fails for it" in again.stdout
