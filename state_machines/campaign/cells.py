@@ -11,6 +11,7 @@ from attrs import fields, frozen
 from protocol.policy import spell
 from protocol.scope import Scope
 from state_machines.campaign.plan import Plan
+from state_machines.campaign.rows import BadRow
 from state_machines.campaign.shard import HUNT, MODEL, PROVE
 from state_machines.verdict import Verdict
 
@@ -104,8 +105,11 @@ def cells(plan: Plan, done: Iterable[tuple[Any, ...]], found: Mapping[Key, tuple
     `done` has a row for each cell with a shard done: its key, then shards, unknown ones, examples, states, reason.
     """
     rows = {row[:4]: row[4:] for row in done}
+    asked = _asked(plan)
+    if not asked.keys() >= rows.keys() or not rows.keys() >= found.keys():
+        raise BadRow("a cell that the plan does not have, or a finding where nothing was looked at")
     out = []
-    for key, shards in _asked(plan).items():
+    for key, shards in asked.items():
         *sums, reason = rows.get(key, (0, 0, 0, 0, ""))
         reported, unknown, examples, states = map(int, sums)
         out.append(Cell(*key, shards, reported, unknown, examples, states, reason, found.get(key, ())))

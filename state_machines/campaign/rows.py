@@ -70,7 +70,10 @@ def checked(name: str) -> str:
 
 
 def check_types(connection: sqlite3.Connection) -> None:
-    """Look at every value: its column's type, and numbers neither negative nor out of all bounds. Raises BadRow."""
+    """Look at every value: its column's type, and numbers neither negative nor out of all bounds. Raises BadRow.
+
+    A store has one plan.
+    """
     tables = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
     ).fetchall()
@@ -79,6 +82,8 @@ def check_types(connection: sqlite3.Connection) -> None:
         wrong = " OR ".join(_wrong(name, kind) for name, kind in columns)
         if connection.execute(f'SELECT 1 FROM "{table}" WHERE {wrong} LIMIT 1').fetchone():  # noqa: S608 - its own names
             raise BadRow(table)
+    if connection.execute("SELECT count(*) FROM plan").fetchone() != (1,):
+        raise BadRow("plan")
 
 
 def _wrong(name: str, kind: str) -> str:

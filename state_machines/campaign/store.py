@@ -14,9 +14,12 @@ from typing import Any, Final, Self
 from attrs import frozen
 
 from protocol.policy import spell
+from state_machines import source
 from state_machines.campaign.cells import Cell, FoundHere, Key, cells, counted, spell_scope
 from state_machines.campaign.plan import Plan
 from state_machines.campaign.plan import from_json as plan_from_json
+from state_machines.campaign.rows import GivenUp, Kept, checked
+from state_machines.campaign.rows import kept as kept_row
 from state_machines.campaign.shard import Outcome, Shard
 from state_machines.campaign.store_file import (
     APPLICATION,
@@ -32,7 +35,7 @@ from state_machines.campaign.store_file import (
 )
 
 SCHEMA: Final = """
-CREATE TABLE plan (json TEXT NOT NULL, shards INTEGER NOT NULL);
+CREATE TABLE plan (json TEXT NOT NULL, shards INTEGER NOT NULL, code TEXT NOT NULL);
 CREATE TABLE result (
     shard TEXT PRIMARY KEY, mode TEXT NOT NULL, policy TEXT NOT NULL, scope TEXT NOT NULL, target TEXT NOT NULL,
     examples INTEGER NOT NULL, states INTEGER NOT NULL, steps INTEGER NOT NULL, seconds REAL NOT NULL,
@@ -71,29 +74,6 @@ ON CONFLICT (policy, target, property, cause) DO UPDATE SET
 
 
 @frozen
-class Kept:
-    """The shortest history of one cause so far, and how many shards found the cause."""
-
-    policy: str
-    target: str
-    property: str
-    cause: str
-    length: int
-    trace: str
-    shards: int
-
-
-@frozen
-class GivenUp:
-    """A shard that failed every time it was tried."""
-
-    shard: str
-    title: str
-    tries: int
-    error: str
-
-
-@frozen
 class Summary:
     """What a campaign has done so far. `seconds` is the work of all workers together."""
 
@@ -108,6 +88,7 @@ class Summary:
     findings: tuple[Kept, ...]
     given_up: tuple[GivenUp, ...]
     looked_at: frozenset[tuple[str, str]]  # every policy and target with a shard done
+    code: str = ""  # what decided it
 
     @property
     def finished(self) -> bool:
@@ -188,8 +169,13 @@ class Store:
             row = self._db.execute("SELECT json FROM plan").fetchone()
         try:
             return plan_from_json(row[0])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise StoreError(damaged(self.path)) from None
+
+    def code(self) -> str:
+        """Return which code began the store: another one may decide otherwise."""
+        with sentences(self.path):
+            return str(self._db.execute("SELECT code FROM plan").fetchone()[0])
 
     def summary(self) -> Summary:
         """Return what the campaign has done so far."""
@@ -201,18 +187,20 @@ class Store:
                 "SELECT policy, target, property, cause, length, trace, shards FROM finding"
                 " ORDER BY policy, target, property, cause"
             ).fetchall()
+            shards, code = self._db.execute("SELECT shards, code FROM plan").fetchone()
             return Summary(
                 self.plan(),
-                self._db.execute("SELECT shards FROM plan").fetchone()[0],
+                shards,
                 done,
                 int(examples),
                 int(states),
                 int(steps),
                 seconds,
                 int(unknown),
-                tuple(Kept(*row) for row in found),
+                tuple(map(kept_row, found)),
                 tuple(GivenUp(*row) for row in self._db.execute("SELECT * FROM given_up ORDER BY title")),
                 frozenset(self._db.execute("SELECT DISTINCT policy, target FROM result").fetchall()),
+                code,
             )
 
     def cells(self) -> tuple[Cell, ...]:
@@ -225,7 +213,7 @@ class Store:
             found: dict[Key, tuple[FoundHere, ...]] = {}
             for *key, where, cause, length, shards in self._db.execute("SELECT * FROM found_in"):
                 cell: Any = tuple(key)
-                found[cell] = (*found.get(cell, ()), FoundHere(where, cause, length, shards))
+                found[cell] = (*found.get(cell, ()), FoundHere(checked(where), cause, length, shards))
             return cells(self.plan(), done, found)
 
     @contextmanager
@@ -260,6 +248,12 @@ def create(path: Path, plan: Plan) -> Store:
         if not store.plan().same_as(plan):
             raise StoreError(
                 f"{path} belongs to another plan ({store.plan().name}): give a changed plan a store of its own, --store"
+            )
+        theirs = store.code()
+        if theirs != source.code():
+            raise StoreError(
+                f"{path} holds what {theirs} decided, and this is {source.code()}: --show shows it, and a new"
+                " campaign needs a store of its own, --store"
             )
         with sentences(path):
             connection.execute("PRAGMA journal_mode = WAL")
@@ -303,7 +297,7 @@ def _initialise(connection: sqlite3.Connection, plan: Plan) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for statement in SCHEMA.split(";"):
         connection.execute(statement)
-    connection.execute("INSERT INTO plan VALUES (?, ?)", (plan.to_json(), len(plan.shards())))
+    connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (plan.to_json(), len(plan.shards()), source.code()))
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")

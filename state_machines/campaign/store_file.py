@@ -8,8 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from state_machines.campaign.rows import BadRow, check_types
+
 APPLICATION: Final = 0x5354524E  # "STRN", SQLite's application_id: what tells a store from anyone else's database
-VERSION: Final = 2
+VERSION: Final = 3
 BUSY: Final = 5.0  # seconds to wait for another writer's lock
 
 
@@ -39,6 +41,7 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise StoreError(damaged(path))
+    check_types(connection)
 
 
 def lock_path(path: Path) -> Path:
@@ -67,13 +70,15 @@ def take_lock(path: Path) -> int:
 
 @contextmanager
 def sentences(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into one sentence that says what to do."""
+    """Turn SQLite's errors, and rows that are not believed, into one sentence that says what to do."""
     try:
         yield
     except sqlite3.IntegrityError:
         raise
     except sqlite3.Error as error:
         raise StoreError(_sentence(path, error)) from None
+    except BadRow:
+        raise StoreError(damaged(path)) from None
 
 
 def _sentence(path: Path, error: Any) -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from shard_work import history
 
 from state_machines.campaign import plan as plans
 from state_machines.campaign.shard import Found, Outcome
@@ -24,8 +25,8 @@ def plan(count: int = 4, seed: str = "[0]") -> plans.Plan:
     )
 
 
-def found(length: int, trace: str = "{}") -> tuple[Found, ...]:
-    return (Found("recoverable", "lost_reply", length, trace),)
+def found(length: int, seed: int = 0) -> tuple[Found, ...]:
+    return (history(plan().shards()[0], length, seed),)
 
 
 def done(shard, findings=()) -> Outcome:
@@ -48,10 +49,10 @@ def test_of_a_cause_the_shortest_history_is_kept_whatever_the_order(tmp_path):
     for number, order in enumerate([(0, 1, 2, 3), (3, 2, 1, 0)]):
         with create(tmp_path / f"{number}", plan()) as store:
             for i in order:
-                store.put(shards[i], done(shards[i], found(lengths[i], f"trace {i}")))
+                store.put(shards[i], done(shards[i], found(lengths[i], i)))
             results.append(store.summary().findings)
     assert results[0] == results[1]
-    assert [(kept.length, kept.trace, kept.shards) for kept in results[0]] == [(4, "trace 1", 4)]
+    assert [(kept.length, kept.trace, kept.shards) for kept in results[0]] == [(4, found(4, 1)[0].trace, 4)]
 
 
 def test_a_failed_transaction_leaves_nothing_of_its_shard(tmp_path):
@@ -135,9 +136,9 @@ def test_a_database_of_another_program_is_refused_and_not_touched(tmp_path):
 def test_a_store_of_a_later_version_is_refused(tmp_path):
     create(tmp_path / "s", plan()).close()
     with sqlite3.connect(tmp_path / "s") as later:
-        later.execute("PRAGMA user_version = 3")
+        later.execute("PRAGMA user_version = 4")
     later.close()
-    refused(tmp_path / "s", "version 3 of the store's format")
+    refused(tmp_path / "s", "version 4 of the store's format")
 
 
 def test_an_empty_file_becomes_a_store_and_cannot_be_read_as_one(tmp_path):
@@ -178,7 +179,7 @@ with create(Path(sys.argv[1]), plan(5000)) as store:
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
     try:
         for count, shard in enumerate(plan(5000).shards()):
-            store.put(shard, done(shard, found(5, "x" * 1000 + str(count))))
+            store.put(shard, done(shard, found(5, count)))
     except StoreError as error:
         print(count, error)
 """
@@ -199,3 +200,45 @@ def test_when_the_disk_is_full_one_sentence_says_so_and_every_earlier_shard_is_k
     with create(path, plan(5000)) as store:  # with room again the campaign goes on
         shard = plan(5000).shards()[int(count)]
         assert store.put(shard, done(shard))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE finding SET trace = replace(trace, '\"events\"', 'x')",
+        "UPDATE finding SET trace = '{}'",
+        "UPDATE finding SET length = 'abc'",
+        "UPDATE finding SET length = length + 1",
+        "UPDATE finding SET policy = x'00'",
+        "UPDATE finding SET property = 'nonsense'",
+        "UPDATE found_in SET property = 'nonsense'",
+        "UPDATE plan SET shards = 'x'",
+        "UPDATE plan SET json = replace(json, '\"name\"', '\"game\"')",
+        "UPDATE plan SET json = json_set(json, '$.examples', 'x')",
+        "UPDATE plan SET json = json_set(json, '$.scopes', 7)",
+        "UPDATE result SET examples = -1",
+        "UPDATE result SET scope = 'groups=7'",
+        "DELETE FROM plan",
+    ],
+)
+def test_a_row_that_no_campaign_has_written_is_one_sentence(tmp_path, statement):
+    shard = plan().shards()[0]
+    with create(tmp_path / "s", plan()) as store:
+        store.put(shard, done(shard, found(5)))
+    with sqlite3.connect(tmp_path / "s") as edited:
+        edited.execute(statement)
+    edited.close()
+
+    def look(path):
+        with read(path) as store:
+            store.summary()
+            store.cells()
+
+    refused(tmp_path / "s", "is damaged", look)
+
+
+def test_a_store_of_other_code_is_shown_and_not_continued(tmp_path, monkeypatch):
+    create(tmp_path / "s", plan()).close()
+    monkeypatch.setattr("state_machines.source.code", lambda: "stranded 9")
+    refused(tmp_path / "s", "holds what stranded .*, protocol .* decided, and this is stranded 9")
+    assert summary(tmp_path / "s").code.startswith("stranded 0.")
