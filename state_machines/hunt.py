@@ -29,6 +29,7 @@ from protocol.system import step
 from state_machines import interrupt
 from state_machines.machine import Session, machine, steps, with_session
 from state_machines.report.onward import onward
+from state_machines.search import Decider
 from state_machines.shrink import plainest, shrink
 from state_machines.targets.base import DIVERGED, Divergence, Target, TargetError, TargetStopped
 from state_machines.targets.shrinking import shrink_on
@@ -114,7 +115,7 @@ def hunt(
     seconds: float | None = None,
     partial: bool = False,
     fair: bool = False,
-    walk: Walk | None = None,
+    design: str = "acknowledge",
 ) -> HuntResult:
     """Return every verdict that random histories of `policy` in `scope` meet, each with its shortest history.
 
@@ -122,16 +123,16 @@ def hunt(
     the budget of each run of Hypothesis. With a `target` every step runs there too, and a difference from the model is
     a finding. Raises targets.TargetError when the target stops.
 
-    With `fair` it also looks for unfair histories (`settling`). `walk` is another one to walk, with a judge of its own.
+    With `fair` it also looks for unfair histories (`settling`). `design` is the one in place (`designs.design`).
 
     After `seconds`, and with `partial` after Ctrl-C too, it returns what was found so far; not with a target.
     """
     began = time.monotonic()
     if seed is None:
         seed = digest(policy.axes(), scope.sizes()) if derandomize else random.SystemRandom().randrange(1 << 32)
-    if walk is None:
-        walk = Walk(policy, scope, Judge(fair=True)) if fair else machine(policy, scope).session.walk
-    session = Session(walk, target)
+    judge = Judge if design == "acknowledge" else Decider  # the tables of a Judge assume that design
+    shared = design == "acknowledge" and not fair
+    session = Session(machine(policy, scope).session.walk if shared else Walk(policy, scope, judge(fair=fair)), target)
     if progress is not None:
         session.progress = lambda s: progress(Progress(s.states, s.examples, len(s.shortest)))
     stopped, came = None, interrupt.count()
@@ -144,9 +145,9 @@ def hunt(
         if target is not None or not noticed or not (late or partial):
             raise
         stopped = OUT_OF_TIME if late else INTERRUPTED
-        session.walk = Walk(policy, scope, Judge(QUICK, fair=fair))
+        session.walk = Walk(policy, scope, judge(QUICK, fair=fair))
     findings = [_finding(session, verdict, certify and not stopped) for verdict in sorted(session.shortest)]
-    wanted = expected(policy, scope)
+    wanted = expected(policy, scope, design)
     seen = Counter({name: session.seen[name] for name in WITNESSES})
     for finding in findings:
         seen.update(_afterwards(policy, scope, finding))

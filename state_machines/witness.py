@@ -6,11 +6,12 @@ policy and the scope alone; one that is missing makes the hunt *vacuous*.
 
 from typing import Final
 
-from protocol.events import Answer, Event, Fail, LoseReply, LoseRequest, Publish
+from protocol.events import Answer, Deadline, Event, Fail, LoseReply, LoseRequest, Publish
 from protocol.executions import NOT_READY, State
 from protocol.policy import Granularity, Guard, LostReply, Policy
 from protocol.properties import ready
 from protocol.scope import Scope
+from protocol.snapshot import Step
 from protocol.state import System
 from protocol.trainer import GIVEN_UP, GroupStatus
 from protocol.wire import Call
@@ -20,6 +21,7 @@ WITNESSES: Final[dict[str, str]] = {
     "finalized group": "a group was sealed and handed to training",
     "committed snapshot": "a snapshot was committed and published",
     "409": "Gym answered a prepare with 409, not ready",
+    "missed deadline": "the deadline of a prepare passed while Gym was not ready",
     "failed run": "a run failed",
     "lost reply": "the reply to a /run was lost",
     "given-up attempt": "the trainer gave up an attempt and reserved another, or dropped its group",
@@ -27,13 +29,17 @@ WITNESSES: Final[dict[str, str]] = {
 }
 
 
-def expected(policy: Policy, scope: Scope) -> frozenset[str]:
-    """Return the witnesses that every sound hunt of this policy and scope sees."""
+def expected(policy: Policy, scope: Scope, design: str = "acknowledge") -> frozenset[str]:
+    """Return the witnesses that every sound hunt of this policy and scope sees, under a design of Gym.
+
+    With a lease what has finished blocks nothing, so nothing but a bare park answers 409: what holds a commit up is
+    seen when the prepare misses its deadline.
+    """
     if policy.guard is Guard.REFUSE_PROMPT_GROUP and policy.granularity is Granularity.PROMPT_GROUP:
         return frozenset({"committed snapshot"} if scope.snapshots else ())
     found = {"ready again", "finalized group"}
     if scope.snapshots:
-        found |= {"committed snapshot", "409"}
+        found |= {"committed snapshot", "missed deadline" if design == "lease" else "409"}
     if scope.failures:
         found |= {"failed run"}
     if scope.lost_replies:
@@ -54,6 +60,8 @@ def witnesses(before: System, event: Event, after: System) -> frozenset[str]:
         found.add("committed snapshot")
     elif isinstance(event, Answer) and before.snapshot.answer == NOT_READY:
         found.add("409")
+    elif isinstance(event, Deadline) and before.snapshot.step is Step.PREPARING and before.snapshot.answer is None:
+        found.add("missed deadline")
     elif isinstance(event, Fail):
         found.add("failed run")
     elif isinstance(event, LoseReply | LoseRequest) and event.call is Call.RUN:

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from attrs import evolve
 from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from protocol.policy import NAMED, Policy, named, spell
-from protocol.scope import Scope
-from state_machines.commands.options import POLICY, console, out, scope_options
+from protocol.scope import Fault, Scope
+from state_machines.commands.options import POLICY, command_line, console, out, scope_options
 from state_machines.database import check, database_option, open_database, silent
 from state_machines.designs import design as in_place
 from state_machines.hunt import DEFAULT, INTERRUPTED, HuntFinding, HuntResult, Progress, digest, doubts
 from state_machines.hunt import hunt as hunted
+from state_machines.mutants import NOTHING
 from state_machines.replay import replay
 from state_machines.report.listing import afterwards, listing, unfair, why
 from state_machines.report.onward import onward
@@ -30,9 +32,9 @@ from state_machines.targets.base import side_by_side
 from state_machines.targets.options import TargetChoice, target_options
 from state_machines.trace import Trace, TraceError, found_by, make_folder_of, save, write
 from state_machines.verdict import Judge, Judging
-from state_machines.walk import Walk
 
 SAVED: Final = "stranded-findings"
+PROVABLE: Final = (2, 3)  # siblings of all groups, and faults, that are decided in seconds for every policy
 
 
 @click.command()
@@ -107,19 +109,36 @@ def hunt(
                         seconds=seconds,
                         partial=True,
                         fair=fair,
-                        walk=None if design == "acknowledge" else Walk(policy, scope, Decider()),
+                        design=design,
                     )
                 )
             saved.append([] if no_save or design != "acknowledge" else saved_in(directory, results[-1]))
             if not as_json:
-                print_result(out(), results[-1], saved[-1], brief, None if design == "acknowledge" else Decider())
+                print_result(
+                    out(), results[-1], saved[-1], brief, None if design == "acknowledge" else Decider(fair=fair)
+                )
             if results[-1].stopped == INTERRUPTED:
                 break
     if as_json:
         click.echo(json.dumps(to_json(results, saved), indent=1))
+    elif target.is_model:
+        out().print(exhaustive([r.policy for r in results], scope, design, fair), markup=False, soft_wrap=True)
     if any(result.findings for result in results):
         return 1
     return 3 if any(result.unknown or result.vacuous or result.stopped for result in results) else 0
+
+
+def exhaustive(policies: list[Policy], scope: Scope, design: str, fair: bool) -> str:
+    """Return what a hunt is not, and below it the command that is, of a scope small enough for it to end soon."""
+    further = (["--design", design] if design != "acknowledge" else []) + ["--fair"] * (
+        fair and design == "acknowledge"
+    )
+    if scope.groups * scope.siblings <= PROVABLE[0] and sum(scope.budget()) <= PROVABLE[1] and scope.snapshots <= 1:
+        return f"A hunt may miss some. A proof does not:\n{command_line('prove', policies, scope, *further)}"
+    faults = {fault.value: min(size, 1) for fault, size in zip(Fault, scope.budget(), strict=True)}
+    smaller = evolve(NOTHING, snapshots=min(scope.snapshots, 1), **faults)
+    command = command_line("prove", policies, smaller, *further)
+    return f"A hunt may miss some. A proof, here of a smaller scope, does not:\n{command}"
 
 
 @contextmanager

@@ -1,15 +1,16 @@
 """Options that several commands share: policies, the scope's flags, where messages and progress go."""
 
 import importlib
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import fields
 from rich.console import Console
 
-from protocol.policy import Policy, PolicyError
+from protocol.policy import Policy, PolicyError, spell
 from protocol.policy import parse as parse_policy
 from protocol.scope import FAULTS, Scope
 from protocol.scope import parse as parse_scope
@@ -80,8 +81,18 @@ def scope_options(command: F) -> F:
         flag = f"--{field.name.replace('_', '-')}"
         decorate = click.option(flag, field.name, type=int, metavar="N", help=f"{text} [{default}]")
         wrapped = decorate(wrapped)
-    decorate = click.option("--scope", "scope_text", metavar="BOUND=N,…", help="several bounds at once")
+    decorate = click.option(
+        "--scope", "scope_text", metavar="BOUND=N,…", help="several bounds at once; a flag of one bound wins"
+    )
     return decorate(wrapped)  # type: ignore[return-value]
+
+
+def command_line(verb: str, policies: Iterable[Policy], scope: Scope, *further: str) -> str:
+    """Return the command of a verb for these policies in this scope, to be pasted into a shell as it is."""
+    base = Scope().sizes()
+    bounds = ",".join(f"{name}={size}" for name, size in scope.sizes().items() if size != base[name])
+    words = [*dict.fromkeys(map(spell, policies)), *(["--scope", bounds] if bounds else []), *further]
+    return shlex.join(["stranded", verb, *words])
 
 
 def console() -> Console:

@@ -216,3 +216,14 @@ def test_an_interrupt_while_the_command_is_loaded_is_one_sentence_and_exit_code_
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     code, out, err = stranded("policies")
     assert (code, out, err.strip()) == (130, "", "interrupted")
+
+
+def test_a_hunt_ends_with_the_command_of_the_proof_that_is_exhaustive(stranded):
+    proof = "stranded prove prompt_group --scope groups=1,siblings=2"
+    out = stranded("hunt", *SMALL, "--brief")[1]
+    assert out.splitlines()[-2:] == ["A hunt may miss some. A proof does not:", proof]
+    large = stranded("hunt", "--brief", "--examples", "5", "--seed", "1")[1]
+    assert large.splitlines()[-2:] == ["A hunt may miss some. A proof, here of a smaller scope, does not:", proof]
+    code, proved, _ = stranded(*proof.split()[1:])
+    assert code == 1
+    assert all(line.split(",")[0] in proved for line in out.splitlines()[:-3])
