@@ -200,8 +200,8 @@ def _owner(report: Report, ledger: Ledger | None, listed: Listed) -> tuple[Owner
         cause = Cause.ABANDONED_RESULT if _tried_again(report, attempt) else Cause.LATE_RESULT
         return Owner.NOBODY, "the trainer has given it up, and nobody owes it any more", cause
     if attempt in ledger.waiting:
-        why = "the trainer still waits for its answer, which is on its way or was lost"
-        return Owner.TRAINER, why, Cause.LOST_REPLY
+        why = "the trainer waits for its answer: it takes the result if that is on its way, and never if it was lost"
+        return Owner.UNKNOWN, why, Cause.LOST_REPLY
     return Owner.NOBODY, "the trainer's ledger does not know it", Cause.FORGOTTEN_RESULT
 
 

@@ -59,8 +59,7 @@ def doctor(
         raise click.UsageError("--unowned needs --ledger: without it nobody knows what nobody owns")
     report = _report(target, token_env)
     if receipts is not None:
-        _release(target, token_env, report, receipts, yes=yes)
-        report = _report(target, token_env)
+        report = _release(target, token_env, report, receipts, yes=yes)
     diagnosis = diagnose(report, known)
     if unowned is not None:
         write(unowned, json.dumps([asdict(r) for r in diagnosis.unowned], indent=1) + "\n")
@@ -118,8 +117,11 @@ def read_receipts(data: object) -> tuple[Receipt, ...]:
     return receipts
 
 
-def _release(url: str, token_env: str, report: Report, receipts: tuple[Receipt, ...], *, yes: bool) -> None:
-    """Show the receipts, ask, and acknowledge them, all or none. Raises ClickException when Gym refuses."""
+def _release(url: str, token_env: str, report: Report, receipts: tuple[Receipt, ...], *, yes: bool) -> Report:
+    """Show the receipts, ask, and acknowledge them, all or none; return what Gym reports afterwards.
+
+    Raises ClickException when Gym refuses.
+    """
     retained = {x.receipt for x in report.unacknowledged}
     for receipt in receipts:
         note = "" if receipt in retained else "  (Gym does not list this result as un-ACKed)"
@@ -128,14 +130,19 @@ def _release(url: str, token_env: str, report: Report, receipts: tuple[Receipt, 
         )
     if not yes and not _confirmed(len(receipts)):
         click.echo("nothing was released", err=True)
-        return
+        return _report(url, token_env)
     with _client(url, token_env) as client:
         answer = client.acknowledge(receipts)
     if not answer.ok:
         raise click.ClickException(
             f"Gym refused the whole batch ({answer.code or answer.status}): nothing was released"
         )
-    click.echo(f"released {len(receipts)}", err=True)
+    after = _report(url, token_env)
+    left = {x.receipt for x in after.unacknowledged}
+    gone = sum(receipt in retained and receipt not in left for receipt in receipts)
+    before = len(receipts) - gone
+    click.echo(f"released {gone}" + (f"; {before} had been acknowledged before" if before else ""), err=True)
+    return after
 
 
 def _confirmed(count: int) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from attrs import asdict
@@ -22,6 +23,8 @@ from state_machines.targets import follow
 from state_machines.targets.http import HttpTarget
 from state_machines.targets.process import TOKEN_ENV, ReferenceGym
 from state_machines.targets.status import Unreadable, read_report
+
+ROOT = Path(__file__).parents[2]
 
 G0, G1, G2 = (Attempt(f"p0_g{i}", 0) for i in range(3))
 SCOPE = Scope(null_results=1, refusals=1)
@@ -76,7 +79,7 @@ def test_each_result_that_was_not_acknowledged_is_named_and_without_the_ledger_i
         ("sealed", PARTIAL, "trainer", "drain_died"),
         ("given_up", ABANDONED, "nobody", "abandoned_result"),
         ("given_up", (Admit(0), Finish(G0)), "nobody", "late_result"),
-        ("waiting", (Admit(0), Finish(G0)), "trainer", "lost_reply"),
+        ("waiting", (Admit(0), Finish(G0)), "unknown", "lost_reply"),
         ("sealed", (Admit(0), Finish(G1)), "nobody", "forgotten_result"),
     ],
 )
@@ -248,3 +251,37 @@ def test_a_wrong_token_is_exit_2_and_is_not_shown(stuck, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "401" in said
     assert "not-the-token" not in said
+
+
+def test_a_result_that_the_trainer_waits_for_cannot_be_told(tmp_path):
+    """Its answer may be on its way, or lost: then the trainer never acknowledges it."""
+    ledger = saved(tmp_path / "l.json", LEDGER | {"waiting": ["p0_g0/0"]})
+    status = saved(tmp_path / "s.json", document(Admit(0), Finish(G0)))
+    said = " ".join(run("--target", status, "--ledger", ledger)[1].split())
+    assert "Whether it can become ready cannot be told" in said
+    assert "It can become ready" not in said
+    assert "The trainer releases it" not in said
+
+
+def test_only_what_gym_retained_is_counted_as_released(stuck, tmp_path):
+    url, _, receipt = stuck
+    receipts = saved(tmp_path / "r.json", [asdict(receipt)])
+    assert "released 1\n" in run("--target", url, "--release", receipts, "--yes")[1]
+    assert "released 0; 1 had been acknowledged before\n" in run("--target", url, "--release", receipts, "--yes")[1]
+
+
+def test_the_examples_of_the_page_are_stuck_a_saved_document_and_a_server_after_a_replay(monkeypatch):
+    page = (ROOT / "docs" / "doctor.md").read_text("utf-8")
+    status, ledger = (ROOT / "docs" / "examples" / name for name in ("status.json", "ledger.json"))
+    assert f"--target docs/examples/{status.name} --ledger docs/examples/{ledger.name}" in page
+    code, said = run("--target", status, "--ledger", ledger)
+    assert (code, "Nobody will release it" in said) == (1, True)
+    gym = ReferenceGym()
+    with closing(gym):
+        monkeypatch.setenv(TOKEN_ENV, gym.token)
+        trace = ROOT / "docs" / "pictures" / "abandoned.json"
+        assert f"stranded replay {trace.relative_to(ROOT)} --target http" in page
+        replayed = CliRunner().invoke(stranded, ["replay", str(trace), "--target", gym.url], standalone_mode=False)
+        assert replayed.return_value == 0
+        code, live = run("--target", gym.url)
+    assert (code, "completed_unacknowledged=1" in live, "p0_g0/0 has a result" in live) == (1, True, True), live
