@@ -130,9 +130,7 @@ def hunt(
 
 def exhaustive(policies: list[Policy], scope: Scope, design: str, fair: bool) -> str:
     """Return what a hunt is not, and below it the command that is, of a scope small enough for it to end soon."""
-    further = (["--design", design] if design != "acknowledge" else []) + ["--fair"] * (
-        fair and design == "acknowledge"
-    )
+    further = (["--design", design] if design != "acknowledge" else []) + ["--fair"] * fair
     if scope.groups * scope.siblings <= PROVABLE[0] and sum(scope.budget()) <= PROVABLE[1] and scope.snapshots <= 1:
         return f"A hunt may miss some. A proof does not:\n{command_line('prove', policies, scope, *further)}"
     faults = {fault.value: min(size, 1) for fault, size in zip(Fault, scope.budget(), strict=True)}

@@ -7,18 +7,20 @@ import pytest
 from protocol import gym as g
 from protocol import policy as policies
 from protocol import system as rules
-from protocol.events import Resume
+from protocol.events import Deadline, Resume
 from protocol.identity import Attempt
 from state_machines.cli import main
 from state_machines.designs import POLICIES, decided, design, leaks, scope_of
 from state_machines.mutants import small
+from state_machines.witness import expected, witnesses
 from tests.protocol.histories import play, start
 
 TABLE = (Path(__file__).parents[2] / "docs" / "lease.md").read_text(encoding="utf-8").splitlines()
 HUNT = (
     "stranded hunt prompt_group --design lease --groups 1 --siblings 1 --failures 0 --lost-replies 0 --lost-resumes 1 "
-    "--seed 1 --examples 150"
+    "--seed 1"
 )
+SMALL = "stranded hunt prompt_group --design lease --groups 1 --siblings 2 --failures 0 --seed 1 --examples 100 --brief"
 A, A1, B = Attempt("p0_g0", 0), Attempt("p0_g0", 1), Attempt("p0_g1", 0)
 
 
@@ -119,3 +121,16 @@ def test_the_same_machine_hunts_the_lease_design(capsys):
     assert "closed: rollback_lost  (prompt_group, 4 events, the shortest there is)" in output
     assert "closed: resume_lost  (prompt_group, 6 events, the shortest there is)" in output
     assert "2 findings" in output
+    assert "vacuous" not in output
+
+
+def test_a_hunt_of_the_lease_design_that_finds_nothing_has_seen_what_the_design_can_show(capsys):
+    """A prepare that misses its deadline, in the place of a 409, which un-ACKed results no longer cause."""
+    with pytest.raises(SystemExit) as ended:
+        main(SMALL.split()[1:])
+    assert (ended.value.code, "vacuous" in capsys.readouterr().out) == (0, False)
+    scope = small()
+    assert expected(policies.parse("sibling"), scope) - expected(policies.parse("sibling"), scope, "lease") == {"409"}
+    with design("lease"):
+        before = play(start("sibling"), "admit 0 | snapshot | prepare")
+        assert "missed deadline" in witnesses(before, Deadline(), play(before, "deadline"))
