@@ -1,6 +1,7 @@
 """`stranded diff`: what a nightly job asks in the morning."""
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -37,13 +38,13 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
             json.dumps({"finished": after.finished, "changes": [change.to_json() for change in changes]}, indent=1)
         )
     else:
-        _print(changes, after)
+        _print(changes, after, new)
     if any(change.what == NEW for change in changes):
         return 1
     return 0 if after.finished and not after.unknown else 3
 
 
-def _print(changes: tuple[Change, ...], after: Summary) -> None:
+def _print(changes: tuple[Change, ...], after: Summary, store: Path) -> None:
     screen = out()
     counts = Counter(change.what for change in changes)
     screen.print(", ".join(f"{counts[what]} {what}" for what in STYLES if counts[what]) or "no causes in either")
@@ -59,4 +60,9 @@ def _print(changes: tuple[Change, ...], after: Summary) -> None:
     if not after.finished:
         screen.print(f"{after.plan.name} is not finished: {after.done:,} of {counted(after.shards, 'shard')} are done")
     elif after.unknown:
-        screen.print(f"{after.plan.name} met states that could not be decided, in {counted(after.unknown, 'shard')}")
+        where = f"stranded campaign {shlex.quote(str(store))} --show"
+        screen.print(
+            f"{after.plan.name} did not decide everything, in {counted(after.unknown, 'shard')}: {where} says where",
+            markup=False,
+            soft_wrap=True,
+        )
