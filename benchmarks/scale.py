@@ -17,18 +17,20 @@ import time
 from pathlib import Path
 from statistics import mean
 
+from protocol.events import Admit
 from protocol.policy import named
 from protocol.scope import Scope
 from state_machines.campaign import plan as plans
 from state_machines.campaign import pool
 from state_machines.campaign.ray_runner import on_ray
 from state_machines.campaign.run import run
-from state_machines.campaign.shard import Found, Outcome, from_json
+from state_machines.campaign.shard import Outcome, from_json
 from state_machines.campaign.store import create
+from state_machines.campaign.work import _found
 from state_machines.hunt import hunt
+from state_machines.verdict import Verdict
 
 HUNTS = 'policies = ["{}"]\n[budget]\nexamples = {}\nshard_examples = {}\n'
-TRACE = '{"events": [' + ", ".join(['{"event": "finish", "attempt": "p0_g1/0"}'] * 20) + "]}"
 STORE = "plan.sqlite"
 
 
@@ -39,8 +41,14 @@ def sleeps(text, database):
     return Outcome(from_json(text).key, 1, 1, 1, 1.0, worker=f"{os.getpid()} {began} {time.time()}").to_json()
 
 
+def found(shard):
+    """An outcome with one finding of 20 events."""
+    finding = _found(shard, Verdict("recoverable", "lost_reply"), (Admit(0),) * 20, 0)
+    return Outcome(shard.key, 1, 1, 1, findings=(finding,))
+
+
 def nothing(text, database):
-    return Outcome(from_json(text).key, 1, 1, 1, findings=(Found("recoverable", "lost_reply", 5, TRACE),)).to_json()
+    return found(from_json(text)).to_json()
 
 
 def make_plan(directory, examples, shard_examples=1):
@@ -115,7 +123,7 @@ def writes(count):
     with tempfile.TemporaryDirectory() as directory:
         plan = make_plan(directory, count)
         shards = plan.shards()
-        outcomes = [Outcome(shard.key, 1, 1, 1, findings=(Found("a", "b", 5, TRACE),)) for shard in shards]
+        outcomes = list(map(found, shards))
         with create(Path(directory) / STORE, plan) as store:
             began = time.perf_counter()
             for shard, outcome in zip(shards, outcomes, strict=True):

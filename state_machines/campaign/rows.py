@@ -6,6 +6,7 @@ what its own trace says.
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from typing import Any, Final
 
 from attrs import frozen
@@ -60,6 +61,12 @@ def kept(row: tuple[Any, ...]) -> Kept:
         raise BadRow(found.policy)
     checked(found.property)
     return found
+
+
+def agree(findings: Iterable[tuple[Any, ...]], causes: Iterable[tuple[str, ...]]) -> None:
+    """Look whether each cause that was found somewhere has its shortest history, and no other. Raises BadRow."""
+    if {row[:4] for row in findings} != set(causes):
+        raise BadRow("finding")
 
 
 def checked(name: str) -> str:

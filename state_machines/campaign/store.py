@@ -18,7 +18,7 @@ from state_machines import source
 from state_machines.campaign.cells import Cell, FoundHere, Key, cells, counted, spell_scope
 from state_machines.campaign.plan import Plan
 from state_machines.campaign.plan import from_json as plan_from_json
-from state_machines.campaign.rows import GivenUp, Kept, checked
+from state_machines.campaign.rows import GivenUp, Kept, agree, checked
 from state_machines.campaign.rows import kept as kept_row
 from state_machines.campaign.shard import Outcome, Shard
 from state_machines.campaign.store_file import (
@@ -87,7 +87,7 @@ class Summary:
     unknown: int
     findings: tuple[Kept, ...]
     given_up: tuple[GivenUp, ...]
-    looked_at: frozenset[tuple[str, str]]  # every policy and target with a shard done
+    cells: tuple[Cell, ...] = ()
     code: str = ""  # what decided it
 
     @property
@@ -188,6 +188,8 @@ class Store:
                 " ORDER BY policy, target, property, cause"
             ).fetchall()
             shards, code = self._db.execute("SELECT shards, code FROM plan").fetchone()
+            causes = "SELECT DISTINCT policy, target, property, cause FROM found_in"
+            agree(found, self._db.execute(causes))
             return Summary(
                 self.plan(),
                 shards,
@@ -199,7 +201,7 @@ class Store:
                 int(unknown),
                 tuple(map(kept_row, found)),
                 tuple(GivenUp(*row) for row in self._db.execute("SELECT * FROM given_up ORDER BY title")),
-                frozenset(self._db.execute("SELECT DISTINCT policy, target FROM result").fetchall()),
+                self.cells(),
                 code,
             )
 

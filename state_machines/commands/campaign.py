@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from state_machines import database as databases
+from state_machines import source
 from state_machines.campaign import plan as plans
 from state_machines.campaign import pool
 from state_machines.campaign.board import Board
@@ -91,6 +92,8 @@ def _report(store: Store, directory: Path | None, as_json: bool) -> int:
     """Print what a store holds, save its traces, and return the exit code."""
     summary, cells = store.summary(), store.cells()
     paths = _save(summary, directory) if directory is not None else {}
+    if summary.code != source.code():
+        _warn(f"what follows was decided by {summary.code}; this is {source.code()}")
     if as_json:
         click.echo(json.dumps(to_json(summary, cells, store.path, paths), indent=1))
     else:
@@ -110,6 +113,7 @@ def to_json(summary: Summary, cells: tuple[Cell, ...], store: Path, paths: dict[
     return {
         "campaign": summary.plan.name,
         "store": str(store),
+        "code": summary.code,
         "finished": summary.finished,
         "shards": summary.shards,
         "done": summary.done,

@@ -9,13 +9,13 @@ import click
 from rich.text import Text
 
 from state_machines.campaign.cells import counted
-from state_machines.campaign.diff import GONE, KNOWN, NEW, NOT_LOOKED_FOR, SHORTER, Change, compare
+from state_machines.campaign.diff import GONE, KNOWN, NEW, NEWLY, NOT_LOOKED_FOR, SHORTER, Change, compare
 from state_machines.campaign.store import StoreError, Summary, summary
 from state_machines.commands.options import out
 from state_machines.commands.whole_table import print_whole, whole_table
 from state_machines.verdict import Verdict
 
-STYLES = {NEW: "bold red", GONE: "green", SHORTER: "yellow", NOT_LOOKED_FOR: "dim", KNOWN: "dim"}
+STYLES = {NEW: "bold red", NEWLY: "bold red", GONE: "green", SHORTER: "yellow", NOT_LOOKED_FOR: "dim", KNOWN: "dim"}
 
 
 @click.command()
@@ -25,8 +25,8 @@ STYLES = {NEW: "bold red", GONE: "green", SHORTER: "yellow", NOT_LOOKED_FOR: "di
 def diff(old: Path, new: Path, as_json: bool) -> int:
     """Compare the campaigns in the stores OLD and NEW by cause: new, gone, shorter.
 
-    Exit codes: 0 nothing new, 1 a new cause, 2 a store that cannot be used, 3 nothing new, but NEW is not finished
-    or met something undecided.
+    Exit codes: 0 nothing new, 1 a new cause, also where OLD did not look, 2 a store that cannot be used, 3 nothing
+    new, but NEW is not finished or met something undecided.
     """
     try:
         before, after = summary(old), summary(new)
@@ -34,12 +34,15 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
         raise click.ClickException(str(error)) from None
     changes = compare(before, after)
     if as_json:
-        click.echo(
-            json.dumps({"finished": after.finished, "changes": [change.to_json() for change in changes]}, indent=1)
-        )
+        found = [change.to_json() for change in changes]
+        codes = {"old_code": before.code, "new_code": after.code}
+        click.echo(json.dumps({"finished": after.finished, **codes, "changes": found}, indent=1))
     else:
         _print(changes, after, new)
-    if any(change.what == NEW for change in changes):
+        if before.code != after.code:
+            text = f"decided by other code: {before.code} before, {after.code} now"
+            out().print(text, markup=False, soft_wrap=True)
+    if any(change.what in (NEW, NEWLY) for change in changes):
         return 1
     return 0 if after.finished and not after.unknown else 3
 

@@ -251,7 +251,7 @@ def test_diff_exits_with_1_for_a_new_cause_and_names_it(found, tmp_path):
     assert stranded("campaign", tmp_path / "old.toml", "--database", "none").returncode == 1
     run = stranded("diff", tmp_path / "old.sqlite", directory / "night.sqlite")
     assert run.returncode == 1
-    assert run.stdout.startswith("1 new, ")
+    assert run.stdout.startswith("1 newly looked for, ")  # OLD had no such policy
     assert "sibling" in run.stdout
     back = stranded("diff", directory / "night.sqlite", tmp_path / "old.sqlite")
     assert back.returncode == 0

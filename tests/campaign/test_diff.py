@@ -5,20 +5,28 @@ from attrs import evolve
 
 from protocol.policy import Policy
 from protocol.scope import Scope
+from state_machines.campaign.cells import Cell, FoundHere
 from state_machines.campaign.diff import compare
 from state_machines.campaign.plan import Plan
 from state_machines.campaign.store import Kept, Summary
 
-PLAN = Plan("night", (Policy(),), (Scope(),), examples=1)
+PLAN = Plan("night", (Policy(),), (Scope(),), examples=10)
 
 
 def kept(cause: str, length: int = 5, policy: str = "sibling") -> Kept:
     return Kept(policy, "model", "recoverable", cause, length, "{}", 1)
 
 
-def campaign(*findings: Kept, **changes) -> Summary:
-    looked_at = frozenset({("sibling", "model"), ("prompt_group", "model")})
-    return evolve(Summary(PLAN, 2, 2, 1, 1, 1, 1.0, 0, findings, (), looked_at), **changes)
+def campaign(*findings: Kept, policies=("sibling", "prompt_group"), scope="default", mode="hunt", **changes) -> Summary:
+    cells = tuple(
+        Cell(mode, policy, scope, "model", 1, 1, found=tuple(here(kept) for kept in findings if kept.policy == policy))
+        for policy in policies
+    )
+    return evolve(Summary(PLAN, 2, 2, 1, 1, 1, 1.0, 0, findings, (), cells), **changes)
+
+
+def here(kept: Kept) -> FoundHere:
+    return FoundHere(kept.property, kept.cause, kept.length, 1)
 
 
 def words(old: Summary, new: Summary) -> dict[str, str]:
@@ -42,7 +50,23 @@ def test_the_same_cause_of_another_policy_is_another_cause():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"done": 1}, {"unknown": 1}, {"looked_at": frozenset({("prompt_group", "model")})}]
+    "changes",
+    [
+        {"done": 1},
+        {"unknown": 1},
+        {"policies": ("prompt_group",)},
+        {"scope": "failures=0"},
+        {"mode": "prove"},
+        {"plan": evolve(PLAN, examples=9)},
+        {"plan": evolve(PLAN, examples=None, seconds=1e6)},
+    ],
 )
 def test_a_cause_is_gone_only_when_it_was_looked_for_to_the_end(changes):
-    assert words(campaign(kept("a")), campaign(**changes)) == {"a": "not looked for"}
+    old = campaign(kept("a"))
+    assert words(old, campaign(**changes)) == {"a": "not looked for"}
+    assert words(old, campaign(plan=evolve(PLAN, examples=5, seeds=(0, 1)))) == {"a": "gone"}
+
+
+def test_a_cause_that_the_old_campaign_did_not_look_for_is_told_from_a_new_one():
+    assert words(campaign(scope="failures=0"), campaign(kept("a"))) == {"a": "newly looked for"}
+    assert words(campaign(), campaign(kept("a"))) == {"a": "new"}

@@ -212,6 +212,7 @@ def test_when_the_disk_is_full_one_sentence_says_so_and_every_earlier_shard_is_k
         "UPDATE finding SET policy = x'00'",
         "UPDATE finding SET property = 'nonsense'",
         "UPDATE found_in SET property = 'nonsense'",
+        "DELETE FROM found_in",
         "UPDATE plan SET shards = 'x'",
         "UPDATE plan SET json = replace(json, '\"name\"', '\"game\"')",
         "UPDATE plan SET json = json_set(json, '$.examples', 'x')",
