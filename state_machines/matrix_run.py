@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from hashlib import sha256
 from itertools import product
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.process import BaseProcess
@@ -19,12 +18,12 @@ from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from typing import Any, Final
 
-import protocol
 from protocol.events import EventError, from_json
 from protocol.policy import NAMED
 from protocol.scope import Scope
 from state_machines.matrix import BASE, DEFAULT, DOMAINS, LIMIT, SPLIT, Cell, Matrix, column, cover
 from state_machines.prove import Shortest
+from state_machines.source import protocol_digest
 from state_machines.trace import TraceError, write
 from state_machines.verdict import Verdict
 
@@ -124,12 +123,6 @@ def _no_interrupts() -> Iterator[None]:
 # The file
 
 
-def code() -> str:
-    """Return a digest of the protocol's source: a file of cells is continued only by the code that began it."""
-    files = sorted(Path(protocol.__file__).parent.glob("*.py"))
-    return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
-
-
 def as_object(found: Matrix, limit: int = LIMIT) -> dict[str, Any]:
     """Return the JSON: `matrix` has the named policies, `combinations` every exploration and the axes it fixes.
 
@@ -151,7 +144,7 @@ def as_object(found: Matrix, limit: int = LIMIT) -> dict[str, Any]:
     return {
         "scope": {name: size for name, size in found.base.sizes().items() if size},
         "limit": limit,
-        "code": code(),
+        "code": protocol_digest(),
         "columns": found.columns,
         "missing": found.missing if found.stopped else (),
         "matrix": [{"policy": n, "faults": c.faults, "verdict": c.verdict, "causes": c.causes} for n, c in rows],
@@ -197,7 +190,7 @@ def load(file: Path, base: Scope, limit: int) -> Matrix:
     try:
         text = file.read_text("utf-8")
         data, found = json.loads(text), loads(text)
-        mine = (data["code"], found.base) == (code(), base)
+        mine = (data["code"], found.base) == (protocol_digest(), base)
         kept = tuple(x for x in found.cells if x.stopped is None or data["limit"] >= limit)
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror or error}") from None
