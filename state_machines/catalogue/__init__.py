@@ -4,7 +4,8 @@ A hazard is *shown* when a named or spelled policy has it: the catalogue gives t
 history, and a policy that removes it. It is *held off* when no policy has it, because a rule of the protocol forbids
 it: then the history is that of the mutant that skips this rule (`state_machines.mutants`).
 
-The histories are in `histories.json`, recorded by `python -m state_machines.catalogue`; a test finds each of them anew.
+The histories are in `histories.json` and the sizes of the searches in `states.json`, both recorded by `python -m
+state_machines.catalogue`; tests find and count each of them anew.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ from state_machines.replay import Replay
 from state_machines.search import Decider, Finding, search
 from state_machines.verdict import Verdict
 
-__all__ = ["BY_ID", "ENTRIES", "FOUND", "REPORTED", "Entry", "find", "replayed", "with_cause"]
+__all__ = ["BY_ID", "ENTRIES", "FOUND", "REPORTED", "Entry", "counted", "find", "replayed", "with_cause"]
 
 ENTRIES: Final = (*REPORTED, *FOUND)
 BY_ID: Final = {entry.id: entry for entry in ENTRIES}
@@ -42,6 +43,20 @@ def find(entry: Entry, policy: Policy | None = None, *, cured: bool = False) -> 
     with applied(None if cured else entry.mutant):
         findings = search(policy or entry.policy, entry.scope)
         return next((finding for finding in findings if finding.verdict == entry.verdict), None)
+
+
+def counted(entry: Entry) -> int:
+    """Return how many states the whole search of an entry's scope visits, up to where histories end."""
+    visited = 0
+
+    def watch(*, states: int, transitions: int, depth: int, **_: object) -> None:
+        nonlocal visited
+        visited = states
+
+    with applied(entry.mutant):
+        for _ in search(entry.policy, entry.scope, watch=watch):
+            pass
+    return visited
 
 
 def replayed(entry: Entry) -> Replay:

@@ -1,11 +1,11 @@
-"""`python -m state_machines.catalogue` finds the shortest history of every hazard anew and records them."""
+"""`python -m state_machines.catalogue` records the shortest history of every hazard and the size of its search anew."""
 
 import json
 from importlib.resources import files
 from typing import Any
 
-from state_machines.catalogue import ENTRIES, find
-from state_machines.catalogue.entry import DATA
+from state_machines.catalogue import ENTRIES, counted, find
+from state_machines.catalogue.entry import DATA, STATES
 
 
 def record() -> dict[str, list[Any]]:
@@ -26,3 +26,5 @@ if __name__ == "__main__":
         for name, events in record().items()
     )
     target.write_text(f"{{\n{recorded}\n}}\n", encoding="utf-8")  # type: ignore[attr-defined]
+    sizes = json.dumps({entry.id: counted(entry) for entry in ENTRIES}, indent=1)
+    target.with_name(STATES).write_text(f"{sizes}\n", encoding="utf-8")  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from state_machines.mutants import NOTHING, Mutant, load
 from state_machines.verdict import Verdict
 
 DATA: Final = "histories.json"
+STATES: Final = "states.json"
 GITHUB: Final = "https://github.com/{}/issues/{}"
 RL, RAY, GYM = "NVIDIA-NeMo/RL", "ray-project/ray", "NVIDIA-NeMo/Gym"
 REPAIRED: Final = "prompt_group_repaired"
@@ -51,6 +52,11 @@ class Entry:
         return histories()[self.id]
 
     @property
+    def states(self) -> int:
+        """How many states the whole search of its scope visits."""
+        return states()[self.id]
+
+    @property
     def links(self) -> tuple[tuple[str, str], ...]:
         """The sources as (text, address)."""
         return tuple((f"{name} #{number}", GITHUB.format(name, number)) for name, number in self.sources)
@@ -69,6 +75,13 @@ def histories() -> dict[str, tuple[Event, ...]]:
     """Return the recorded history of every hazard."""
     text = files("state_machines.catalogue").joinpath(DATA).read_text(encoding="utf-8")
     return {name: tuple(map(from_json, events)) for name, events in json.loads(text).items()}
+
+
+@cache
+def states() -> dict[str, int]:
+    """Return how many states decide each hazard, as recorded."""
+    found: dict[str, int] = json.loads(files("state_machines.catalogue").joinpath(STATES).read_text(encoding="utf-8"))
+    return found
 
 
 def entry(

@@ -214,7 +214,8 @@ def print_result(
 ) -> None:
     """Print a hunt: its findings one after the other, and a line that sums it up."""
     paths = paths or [None] * len(result.findings)
-    for number, (finding, path) in enumerate(zip(result.findings, paths, strict=True), 1):
+    order = sorted(result.findings, key=lambda finding: len(finding.events)) if brief else result.findings
+    for number, (finding, path) in enumerate(zip(order, paths, strict=True), 1):
         if brief:
             line = f"{finding.verdict}, {len(finding.events)} events: {finding.verdict.sentence}"
             to.print(line, markup=False, soft_wrap=True)

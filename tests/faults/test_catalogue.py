@@ -3,15 +3,19 @@
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from protocol.policy import spell
 from protocol.properties import Cause, Property
-from state_machines.catalogue import BY_ID, ENTRIES, find, replayed
+from protocol.scope import parse
+from state_machines.catalogue import BY_ID, ENTRIES, counted, find, replayed
 from state_machines.catalogue import entry as entries
-from state_machines.commands.hazards import hazards
+from state_machines.cli import main
+from state_machines.commands.hazards import hazards, hunt_of, place
 from state_machines.hunt import _until_nothing_new as until_nothing_new
 from state_machines.hunt import hunt
 from state_machines.machine import Session, machine
@@ -88,13 +92,48 @@ def test_the_command_lists_every_hazard_with_its_verdict():
     assert all(row["reproduced"] for row in data["hazards"])
 
 
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if ALL or e.states < 1_000], ids=name)
+def test_it_was_decided_by_as_many_states_as_are_said(entry):
+    assert counted(entry) == entry.states
+
+
+def test_what_the_list_says_can_be_pasted():
+    """No line is broken, so every policy keeps its spelling; every scope is whole."""
+    output = CliRunner().invoke(hazards, [], standalone_mode=False).output
+    for entry in SHOWN:
+        assert f"  {hunt_of(entry)}\n" in output
+        assert entry.remedy is None or f"  removed by: {spell(entry.remedy)}\n" in output
+    for entry in ENTRIES:
+        words = shlex.split(hunt_of(entry) or place(entry))
+        written = words[words.index("--scope") + 1] if "--scope" in words else ""
+        assert parse(written) == entry.scope
+        assert spell(entry.policy) in words
+
+
+@pytest.mark.parametrize("entry", [e for e in SHOWN if ALL or e.id == "drain-died"], ids=name)
+def test_the_hunt_that_is_printed_finds_it(entry, capsys):
+    command = hunt_of(entry)
+    assert command is not None
+    with pytest.raises(SystemExit) as ended:
+        main([*shlex.split(command)[1:], "--brief", "--no-save", "--database", "none"])
+    assert ended.value.code == 1
+    assert f"{entry.verdict}, {len(entry.events)} events" in capsys.readouterr().out
+
+
+def test_a_hazard_held_off_is_not_said_to_have_no_known_cause():
+    output = CliRunner().invoke(hazards, ["ack-reply-lost"], standalone_mode=False).output
+    assert "none of the known causes" not in output
+    assert "UNFAIR: the rule that holds it off is skipped." in output
+
+
 @pytest.mark.parametrize("hazard", ["partial-group", "double-run", "refused-arrival", "bare-park"])
 def test_the_command_replays_one(hazard):
     result = CliRunner().invoke(hazards, [hazard], standalone_mode=False)
     assert result.return_value == 0
     assert result.output.startswith(f"{hazard}: ")
     assert result.output.rstrip().endswith("reproduced")
-    assert max(map(len, (line for line in result.output.splitlines() if "http" not in line))) <= 80
+    commands = (hunt_of(BY_ID[hazard]), place(BY_ID[hazard]))
+    assert max(len(x) for x in result.output.splitlines() if "http" not in x and x not in commands) <= 80
     data = json.loads(CliRunner().invoke(hazards, [hazard, "--json"], standalone_mode=False).output)
     entry = BY_ID[hazard]
     assert (data["reproduced"], data["property"], data["cause"]) == (True, entry.verdict.property, entry.verdict.cause)
