@@ -19,7 +19,7 @@ from run_commands import run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FILES = ("README.md", "docs/trace-format.md", "docs/matrix.md", "docs/small-scope.md")
-OF_MATRIX = ("named", "partial", "counts", "all", "repairs", "proposed")
+OF_MATRIX = ("named", "partial", "counts", "all", "curable", "repairs", "proposed")
 MATRIX = REPOSITORY / "docs" / "matrix.json"
 OUTPUT = re.compile(r"(<!-- output of: (.*?) -->\n)```text\n.*?```\n", re.DOTALL)
 TABLE = re.compile(r"(<!-- the table of: (.*?) -->\n)(?:\n(?:\|.*\n)+)?")
@@ -76,6 +76,14 @@ def matrix():
     return found, found.missing
 
 
+@cache
+def every_cure():
+    from state_machines.commands.matrix import every_repair
+
+    found, missing = matrix()
+    return every_repair(evolve(found, columns=tuple(x for x in found.columns if x not in missing)))
+
+
 def of_matrix(which: str) -> str:
     from protocol.policy import NAMED
     from state_machines.commands import matrix as c
@@ -90,8 +98,10 @@ def of_matrix(which: str) -> str:
     if which == "partial":
         return c.markdown_table(("columns of the named policies only",), [[", ".join(missing) or "none"]])
     whole = evolve(found, columns=tuple(x for x in found.columns if x not in missing))
+    if which == "curable":
+        return c.markdown_table(c.CURABLE, c.curable(whole.columns, every_cure()))
     if which == "repairs":
-        return c.markdown_table(c.CURES, c.cured(c.every_repair(whole)))
+        return c.markdown_table(c.CURES, c.cured(every_cure()))
     if which == "counts":
         return c.markdown_table(c.COUNTS, c.counted(whole))
     return c.markdown_table(c.TREE, c.leaves(whole))
@@ -122,10 +132,7 @@ def decide() -> int:
 TABLES = {
     "state_machines.expected": expected_table,
     "protocol.events": events_table,
-    **{
-        f"docs/matrix.json, {x}": partial(of_matrix, x)
-        for x in ("named", "partial", "counts", "all", "repairs", "proposed")
-    },
+    **{f"docs/matrix.json, {x}": partial(of_matrix, x) for x in OF_MATRIX},
     **{f"docs/small-scope.json, {x}": partial(of_small_scope, x) for x in ("sizes", "bounds", "enough")},
 }
 
@@ -135,6 +142,7 @@ def main() -> int:
         return decide()
     stale = 0
     for name in FILES:
+        print(name, file=sys.stderr, flush=True)
         path = REPOSITORY / name
         text = path.read_text("utf-8")
         new = refreshed(text)

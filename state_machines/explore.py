@@ -31,9 +31,9 @@ class TooMany(Exception):
 
 
 class Watcher(Protocol):
-    """Is told how far an exploration is, once in a while."""
+    """Is told how far an exploration is, once in a while. `recoveries`: states looked at to judge the others."""
 
-    def __call__(self, *, states: int, transitions: int, depth: int) -> None: ...
+    def __call__(self, *, states: int, transitions: int, depth: int, recoveries: int = 0) -> None: ...
 
 
 @define

@@ -43,6 +43,20 @@ PAIRS: Final = (
     "lost_prepares+lost_resumes",
 )  # one fault makes room for the other
 PAGE: Final = (*EVERY, *PAIRS)  # the columns of docs/matrix.md
+SLOW: Final = (
+    "null_results",
+    "failures",
+    "failures+lost_retires",
+    "failures+drain_deaths",
+    "lost_receipts",
+    "trainer_restarts",
+    "lost_replies",
+    "failures+restarts",
+    "disconnects",
+    "lost_requests",
+    "failures+lost_replies",
+    "gym_restarts",
+)  # of these all combinations have 50,000 states and more, up to 2.9 million: the fewest first
 WORST: Final = ("unsafe", "stranded", "blocked", "closed")
 LIMIT: Final = 300_000
 SPLIT: Final = ("granularity", "reconcile")  # read in every exploration, so jobs that differ there share nothing
@@ -82,6 +96,13 @@ def column(faults: str, base: Scope = BASE) -> Scope:
     return Scope(**{**base.sizes(), **{name: max(1, getattr(base, name)) for name in names}})
 
 
+def cost(faults: str) -> int:
+    """Return a sort key of columns: those that take the least time first, those that nobody has measured last."""
+    if faults in SLOW:
+        return 1 + SLOW.index(faults)
+    return 0 if faults in PAGE else len(SLOW) + len(faults.split("+"))
+
+
 @frozen
 class Cell:
     """What one exploration decided: the verdict, for every policy that has the axes of `fixed`, under `faults`."""
@@ -94,9 +115,11 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """Clean, or the worst word of what was found, or unknown."""
+        """Clean, or the worst word of what was found; unknown when something was left, for it might be worse."""
+        if self.stopped:
+            return "unknown"
         words = {finding.verdict.word for finding in self.findings}
-        return next((word for word in WORST if word in words), "unknown" if self.stopped else "clean")
+        return next((word for word in WORST if word in words), "clean")
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -105,10 +128,10 @@ class Cell:
 
     @property
     def words(self) -> str:
-        """Every finding as `cause (length)`, after the word of its property; or clean, or unknown."""
+        """Every finding as `cause (length)`, after the word of its property; or clean; and unknown, what was left."""
         by_word = {word: [x for x in self.findings if x.verdict.word == word] for word in WORST}
         said = [f"{w}: {', '.join(f'{x.verdict.cause} ({x.length})' for x in xs)}" for w, xs in by_word.items() if xs]
-        return "; ".join(said) or self.verdict
+        return "; ".join([*said, *["unknown"] * bool(self.stopped)]) or "clean"
 
     def covers(self, policy: Policy) -> bool:
         """Return whether the cell is about `policy`, given in its canonical form."""
@@ -196,6 +219,12 @@ class Matrix:
         """The columns of which something was not decided."""
         return tuple(faults for faults in self.columns if self.count(faults)["unknown"])
 
+    @property
+    def begun(self) -> tuple[str, ...]:
+        """The columns of which something was decided."""
+        known = {cell.faults for cell in self.cells}
+        return tuple(faults for faults in self.columns if faults in known)
+
     def rows(self, faults: str) -> list[tuple[str, str, int]]:
         """Return a column as a decision tree: of each leaf the axes that lead there, the findings, how many policies.
 
@@ -213,7 +242,10 @@ class Matrix:
             elif rest:
                 leaves.append((", ".join(f"{n}={v}" for n, v in path.items()) or "any", rest[0][1], size(path)))
 
-        grow([(dict(cell.fixed), cell.words) for cell in self.cells if cell.faults == faults], {})
+        look = looked_up(faults, self.cells)
+        left = [x for x in points() if look(x) is None]
+        nodes = [(dict(cell.fixed), cell.words) for cell in self.cells if cell.faults == faults]
+        grow(nodes + [({name: getattr(x, name).value for name in AXES}, "unknown") for x in left], {})
         return leaves
 
 

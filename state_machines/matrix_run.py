@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from protocol.events import EventError, from_json
-from protocol.policy import NAMED
+from protocol.policy import NAMED, Policy
 from protocol.scope import Scope
-from state_machines.matrix import BASE, DEFAULT, DOMAINS, LIMIT, SPLIT, Cell, Matrix, column, cover
+from state_machines.matrix import BASE, DEFAULT, DOMAINS, LIMIT, SPLIT, Cell, Matrix, column, cost, cover
 from state_machines.prove import Shortest
 from state_machines.source import protocol_digest
 from state_machines.trace import TraceError, write
@@ -86,10 +86,10 @@ def parts() -> Iterator[dict[str, str]]:
         yield {name: value.value for name, value in zip(SPLIT, values, strict=True)}
 
 
-def _weight(part: Part) -> tuple[bool, int, bool]:
-    """Sort key: the long parts first, so that the last one to end is a short one."""
+def _weight(part: Part) -> tuple[int, str, bool]:
+    """Sort key: the quick columns first, so that an interruption leaves whole ones; of each, the long parts first."""
     faults, fixed = part
-    return faults == "none", -faults.count("+"), fixed["reconcile"] == "never"
+    return cost(faults), faults, fixed["reconcile"] == "never"
 
 
 def _order(columns: Sequence[str], cell: Cell) -> tuple[int, list[int]]:
@@ -123,13 +123,15 @@ def _no_interrupts() -> Iterator[None]:
 # The file
 
 
-def as_object(found: Matrix, limit: int = LIMIT) -> dict[str, Any]:
-    """Return the JSON: `matrix` has the named policies, `combinations` every exploration and the axes it fixes.
+def as_object(found: Matrix, limit: int = LIMIT, policies: Mapping[str, Policy] | None = None) -> dict[str, Any]:
+    """Return the JSON: `matrix` has the `policies` (the named ones), `combinations` every exploration and its axes.
 
     `histories` has each shortest history once; `findings` of an exploration are positions in it.
     """
     seen: dict[tuple[Any, ...], int] = {}
-    rows = [(name, found.of(f)(policy)) for f in found.columns for name, (policy, _) in NAMED.items()]
+    shown = policies or {name: policy for name, (policy, _) in NAMED.items()}
+    looks = map(found.of, found.columns)
+    rows = [(name, look(policy)) for look in looks for name, policy in shown.items()]
     combinations = [
         {
             "faults": c.faults,

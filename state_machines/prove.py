@@ -61,8 +61,9 @@ class Stopped(Exception):
 class Proof:
     """What exploration decided.
 
-    `states` and `transitions` are those visited, after reduction; `closed` the states that recoveries went through.
-    `exhaustive` says that nothing is left; otherwise `stopped` says why, and what was not found is unknown.
+    `states` and `transitions` are those visited, after reduction; `closed` the states that recoveries went through
+    (None: not counted). `exhaustive` says that nothing is left; otherwise `stopped` says why, and what was not found is
+    unknown.
     """
 
     policy: Policy
@@ -70,7 +71,7 @@ class Proof:
     findings: tuple[Shortest, ...] = ()
     states: int = 0
     transitions: int = 0
-    closed: int = 0
+    closed: int | None = 0
     depth: int = 0
     seconds: float = 0.0
     peak_memory: int = 0
@@ -124,16 +125,17 @@ class Explorer:
         most = bounds.max_states or 0
         enough = memory() + available() if bounds.max_memory is None else bounds.max_memory << 20
 
-        def look(states: int, most: int, where: str = "") -> None:
+        def look(states: int, most: int, where: str = "", pending: int = 0) -> None:
             if watch is not None:
-                watch(states=self.states, transitions=self.transitions, depth=self.depth)
+                done = len(self.closures) + pending
+                watch(states=self.states, transitions=self.transitions, depth=self.depth, recoveries=done)
             if bounds.max_states is not None and states > most:
                 raise Stopped(f"more than {most:,} states{where}")
             if memory() > enough:
                 raise Stopped(f"more than {enough >> 20:,} MiB of memory")
 
         self.closures.guard = lambda pending: look(
-            pending, most * RECOVERIES, f" in the recoveries of one level, {RECOVERIES} times {most:,}"
+            pending, most * RECOVERIES, f" in the recoveries of one level, {RECOVERIES} times {most:,}", pending
         )
         start = np.array([self.successors.encode(initial(self.policy, self.scope))], np.int32)
         visited = pack(start)
@@ -145,6 +147,7 @@ class Explorer:
                 chunk, names = self._expand(frontier[at : at + CHUNK], first[at : at + CHUNK], visited, seen)
                 level.append(chunk)
                 seen = merged(seen, names)
+            look(self.states + len(seen), most)
             visited = merged(visited, seen)
             frontier, first = self._admit(Chunk(*map(np.concatenate, zip(*level, strict=True))))
             self.depth += bool(len(frontier))

@@ -26,9 +26,9 @@ def prove_plainly(
     """
     started = time.perf_counter()
     enough = memory() + available() if bounds.max_memory is None else bounds.max_memory << 20
-    proof = Proof(policy, scope, fair=fair)
+    proof = Proof(policy, scope, closed=None, fair=fair)
 
-    def look(*, states: int, transitions: int, depth: int) -> None:
+    def look(*, states: int, transitions: int, depth: int, recoveries: int = 0) -> None:
         proof.states, proof.transitions, proof.depth = states, transitions, depth
         if watch is not None:
             watch(states=states, transitions=transitions, depth=depth)

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from protocol.policy import AXES, Policy, named
+from protocol.policy import AXES, Policy, named, spell
 from protocol.scope import Scope
 from state_machines.matrix import BASE, DOMAINS, LIMIT, Cell, canonical, decide
 from state_machines.prove import Shortest
@@ -32,19 +32,22 @@ class Repair:
     dropped: tuple[tuple[str, Shortest], ...]
 
 
-def repairs(base: str, faults: str, look: Callable[[Policy], Cell], most: int = len(FREE)) -> tuple[Repair, ...]:
-    """Return every smallest repair of the named policy `base` with at most `most` changes. Empty set: it is clean.
+def repairs(
+    base: str | Policy, faults: str, look: Callable[[Policy], Cell], most: int = len(FREE)
+) -> tuple[Repair, ...]:
+    """Return every smallest repair of `base`, a policy or its name, with at most `most` changes. None: it is clean.
 
     `look` gives the cell of a policy in the column `faults`: `Matrix.of`, or `asked` where there is no matrix.
     """
-    start, found = named(base), list[Repair]()
+    start, found = base if isinstance(base, Policy) else named(base), list[Repair]()
+    name = spell(start)
     for size in range(most + 1):
         for changes in _sets(start, size):
             if any(set(x.changes) <= set(changes) for x in found) or _after(start, changes, look).verdict != "clean":
                 continue
             without = {f"{n}={v}": _after(start, [x for x in changes if x != (n, v)], look) for n, v in changes}
             shown = tuple((change, x.findings[0]) for change, x in without.items() if x.findings)
-            found.append(Repair(base, faults, changes, shown))
+            found.append(Repair(name, faults, changes, shown))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ COMMANDS: Final[dict[str, str]] = {
     "hunt": "look for histories that leave Gym permanently not ready, and shrink them",
     "replay": "run a saved history again, under its own policy or another",
     "policies": "the named policies and the axes they are made of",
-    "prove": "explore every state of a scope and decide each property but fairness exactly",
+    "prove": "explore every state of a scope and decide each property exactly",
     "matrix": "all combinations of policy axes and faults, and the smallest repairs",
     "hazards": "the catalogue of known hazards: list it, or replay one",
     "compare": "one history under two or more policies, side by side",

@@ -3,15 +3,15 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from protocol.policy import Policy, named, spell
 from protocol.scope import Scope
-from state_machines.commands.options import POLICY, console, out, scope_options
+from state_machines.commands.options import POLICY, out, scope_options
+from state_machines.commands.progress import telling
 from state_machines.designs import design as in_place
 from state_machines.explore import TooMany, Watcher, explore_system
 from state_machines.prove import Bounds, Proof
@@ -27,7 +27,7 @@ from state_machines.verdict import Judge
 @click.command()
 @click.argument("policies", nargs=-1, type=POLICY, metavar="[POLICY]…")
 @scope_options
-@click.option("--max-states", type=click.IntRange(1), metavar="N", help="give up beyond so many states")
+@click.option("--max-states", type=click.IntRange(1), metavar="N", help="give up before a level goes beyond N states")
 @click.option("--max-memory", type=click.IntRange(1), metavar="MIB", help="give up beyond so much memory")
 @click.option("--fair", is_flag=True, help="decide fairness too, over real systems: for small scopes (slow)")
 @click.option(
@@ -50,12 +50,16 @@ def prove(
     POLICY is a name of `stranded policies`, axis=value pairs, or module:object. The default is prompt_group. Histories
     end at their first violation, so what lies beyond one is not explored.
 
+    The default scope is large: seconds for most of the named policies, minutes for prompt_group_repaired, longer for
+    prompt_group_reconciled (docs/small-scope.md). --groups 1 --siblings 2 takes seconds for every policy.
+
     Exit code: 0 everything holds, 1 findings, 2 bad usage, 3 not exhausted: what was not decided is unknown.
     """
     if raw and design != "acknowledge":
         raise click.UsageError("--raw counts the states of the acknowledging design; with --design every state is raw")
     proofs, counts, bounds = [], [], Bounds(max_states, max_memory)
-    for policy in policies or (named("prompt_group"),):
+    chosen = policies or (named("prompt_group"),)
+    for policy in chosen:
         with progress(policy) as watch, in_place(design):
             if fair or design != "acknowledge":
                 proofs.append(prove_plainly(policy, scope, bounds, watch=watch, fair=fair))
@@ -66,6 +70,10 @@ def prove(
             print_proof(out(), proofs[-1], counts[-1], lassos=design == "acknowledge")
         if proofs[-1].stopped == "interrupted":
             break
+    later = [Proof(policy, scope, stopped=NOT_BEGUN, fair=fair) for policy in chosen[len(proofs) :]]
+    proofs, counts = proofs + later, counts + [None] * len(later)
+    if later and not as_json:
+        out().print(f"not begun, so unknown: {'; '.join(spell(x.policy) for x in later)}", style="yellow", markup=False)
     if as_json:
         click.echo(json.dumps({"proofs": [to_json(*x) for x in zip(proofs, counts, strict=True)]}, indent=1))
     if any(proof.findings for proof in proofs):
@@ -73,24 +81,20 @@ def prove(
     return 0 if all(proof.exhaustive for proof in proofs) else 3
 
 
+NOT_BEGUN: Final = "not begun"
+
+
 @contextmanager
 def progress(policy: Policy) -> Iterator[Watcher | None]:
-    """Give a callback that shows states, transitions, depth, speed and memory on one line; None off a terminal."""
-    messages = console()
-    if not messages.is_terminal:
-        yield None
-        return
-    text = TextColumn(
-        "{task.description}: {task.completed:,} states, {task.fields[transitions]:,} transitions, "
-        "depth {task.fields[depth]}, {task.fields[rate]:,.0f} states/s, {task.fields[mib]:,} MiB"
-    )
-    with Progress(SpinnerColumn(), text, TimeElapsedColumn(), console=messages, transient=True) as bar:
-        task = bar.add_task(spell(policy), total=None, transitions=0, depth=0, rate=0.0, mib=0)
+    """Give a callback that shows states, depth, recoveries and memory on one line; None off a terminal."""
+    with telling(spell(policy)) as say:
+        if say is None:
+            yield None
+            return
 
-        def watch(*, states: int, transitions: int, depth: int) -> None:
-            elapsed = bar.tasks[task].elapsed or 1e-9
-            mib = memory() >> 20
-            bar.update(task, completed=states, transitions=transitions, depth=depth, rate=states / elapsed, mib=mib)
+        def watch(*, states: int, transitions: int, depth: int, recoveries: int = 0) -> None:
+            judged = f" + {recoveries:,} for recoveries" if recoveries else ""
+            say(f"{states:,} states{judged}, depth {depth}, {memory() >> 20:,} MiB")
 
         yield watch
 
@@ -149,9 +153,11 @@ def print_proof(to: Console, proof: Proof, raw: int | None, *, lassos: bool = Tr
             lasso = unfair(replay(proof.policy, proof.scope, finding.events, Judge(fair=True)))
             to.print(f"  {lasso}", markup=False, soft_wrap=True)
     counted = "" if raw is None else f" ({raw:,} without reductions)"
+    recoveries = "" if proof.closed is None else f"{proof.closed:,} verdicts of recoveries, "
+    states = "1 state" if proof.states == 1 else f"{proof.states:,} states"
     to.print(
-        f"\n  {proof.states:,} states{counted}, {proof.transitions:,} transitions, depth {proof.depth}, "
-        f"{proof.closed:,} verdicts of recoveries, {proof.seconds:.1f} s, {proof.peak_memory >> 20:,} MiB",
+        f"\n  {states}{counted}, {proof.transitions:,} transitions, depth {proof.depth}, "
+        f"{recoveries}{proof.seconds:.1f} s, {proof.peak_memory >> 20:,} MiB",
         style="dim",
         markup=False,
         soft_wrap=True,

@@ -16,7 +16,7 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from protocol.policy import AXES, Guard, Late, Policy, named
+from protocol.policy import AXES, NAMED, Guard, Late, Policy, named
 from protocol.scope import Scope
 from state_machines import matrix as m
 from state_machines import matrix_run as run
@@ -138,6 +138,30 @@ def test_the_table_of_a_terminal_is_at_most_80_columns_wide(small, monkeypatch, 
     assert not any(line.rstrip().endswith(("…", "...")) for line in lines)
 
 
+def test_a_column_that_was_not_begun_is_not_shown_and_named_in_one_line(small, capsys):
+    more = evolve(small, columns=(*small.columns, "failures"), stopped="interrupted")
+    command.show(command.out(), more, [], every=True)
+    assert "failures" not in capsys.readouterr().out
+    assert command.missing(more, command.NAMES, every=True) == ("failures",)
+
+
+def test_the_quick_columns_are_decided_first():
+    work = [(faults, part) for faults in ("failures", "none", "refusals") for part in run.parts()]
+    assert [faults for faults, _ in sorted(work, key=run._weight)][-4:] == ["failures"] * 4
+
+
+def test_a_policy_of_ones_own_has_its_repairs():
+    data = json.loads(invoke("prompt_group,late=acknowledge", "--faults", "none", "--repairs", "--json").output)
+    assert {x["policy"] for x in data["matrix"]} == {"prompt_group,late=acknowledge"}
+    assert [x["changes"] for x in data["repairs"]] == [{"acknowledge": "on_arrival"}]
+
+
+def test_what_each_policy_needs_is_one_row(small):
+    rows = command.curable(small.columns, command.every_repair(small))
+    assert [row[0] for row in rows] == list(NAMED)
+    assert rows[list(NAMED).index("prompt_group_ack_on_arrival")][1:] == ["none", "drain_deaths", "-"]
+
+
 def test_csv_has_a_line_for_each_exploration():
     done = invoke("--named", "--faults", "none", "--csv")
     rows = list(csv.DictReader(io.StringIO(done.output)))
@@ -151,7 +175,8 @@ def test_csv_has_a_line_for_each_exploration():
 def test_json_has_the_named_policies_every_exploration_and_the_repairs():
     data = json.loads(invoke("--named", "--faults", "drain_deaths", "--repairs", "--json").output)
     assert [x["policy"] for x in data["matrix"]][:2] == ["sibling", "prompt_group"]
-    assert {x["changes"].get("drain") for x in data["repairs"]} == {"reschedule"}
+    needed = {x["policy"]: x["changes"].get("drain") for x in data["repairs"]}
+    assert needed == {name: None if name == "prompt_group_refused" else "reschedule" for name in NAMED}
     history = data["histories"][data["combinations"][0]["findings"][0]]
     assert history["cause"] == "drain_died"
 

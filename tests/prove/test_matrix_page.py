@@ -23,6 +23,12 @@ def test_every_combination_is_decided_in_the_default_columns_and_every_named_pol
     assert not [f for f in m.PAGE for policy, _ in NAMED.values() if FOUND.of(f)(policy).verdict == "unknown"]
 
 
+def test_the_slow_columns_are_those_with_many_states_the_fewest_first():
+    states = {f: sum(x.states for x in FOUND.cells if x.faults == f) for f in m.PAGE}
+    assert list(m.SLOW) == sorted((f for f in m.PAGE if states[f] >= 50_000), key=states.__getitem__)
+    assert [m.cost(f) for f in ("none", *m.SLOW, "failures+duplicates")] == [*range(len(m.SLOW) + 1), len(m.SLOW) + 2]
+
+
 @pytest.mark.parametrize("faults", m.PAGE)
 def test_small_cells_of_the_page_are_decided_as_recorded(faults):
     cells = sorted((x for x in FOUND.cells if x.faults == faults and x.states > 20), key=lambda x: x.states)

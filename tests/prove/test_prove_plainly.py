@@ -62,6 +62,12 @@ def test_a_bound_or_an_interruption_leaves_unknown_what_was_not_found(monkeypatc
     assert "MiB" in (prove_plainly(policy, SMALL, Bounds(max_memory=1)).stopped or "")
 
 
+def test_no_number_of_recoveries_where_nobody_counts_them():
+    text = proved("prompt_group_refused", "--groups", "1", "--siblings", "1", "--snapshots", "0", "--fair")[1]
+    assert "1 state, " in text
+    assert "recoveries" not in text
+
+
 def test_raw_states_are_counted_of_the_acknowledging_design_only():
     result = CliRunner().invoke(command, ["--design", "lease", "--raw"], standalone_mode=False)
     assert "--raw" in str(result.exception)

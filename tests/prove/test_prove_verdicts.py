@@ -108,12 +108,13 @@ def test_the_known_verdicts_are_those_of_every_state_of_one_group_of_three(name)
 def test_a_bound_makes_unknown_what_was_not_found():
     proof = prove(policies.named("sibling_repaired"), Scope(), Bounds(max_states=500))
     assert not proof.exhaustive
+    assert 0 < proof.states <= 500
     assert set(proof.decided().values()) == {"unknown"}
     assert "500" in (proof.stopped or "")
 
 
 def test_an_interruption_keeps_what_is_known():
-    def interrupt(*, states, transitions, depth):
+    def interrupt(*, states, transitions, depth, recoveries):
         if states > 300:
             raise KeyboardInterrupt
 
