@@ -237,6 +237,7 @@ def create(path: Path, plan: Plan) -> Store:
 
     A store belongs to one plan: with another one it is refused. At most one process writes.
     """
+    ours = source.code()
     lock = take_lock(path)
     connection = None
     try:
@@ -245,16 +246,16 @@ def create(path: Path, plan: Plan) -> Store:
             if is_store(connection, path):
                 check(connection, path)
             else:
-                _initialise(connection, plan.drawn())
+                _initialise(connection, plan.drawn(), ours)
         store = Store(path, connection, lock)
         if not store.plan().same_as(plan):
             raise StoreError(
                 f"{path} belongs to another plan ({store.plan().name}): give a changed plan a store of its own, --store"
             )
         theirs = store.code()
-        if theirs != source.code():
+        if theirs != ours:
             raise StoreError(
-                f"{path} holds what {theirs} decided, and this is {source.code()}: --show shows it, and a new"
+                f"{path} holds what {theirs} decided, and this is {ours}: --show shows it, and a new"
                 " campaign needs a store of its own, --store"
             )
         with sentences(path):
@@ -295,11 +296,12 @@ def summary(path: Path) -> Summary:
         return store.summary()
 
 
-def _initialise(connection: sqlite3.Connection, plan: Plan) -> None:
+def _initialise(connection: sqlite3.Connection, plan: Plan, code: str) -> None:
+    shards = len(plan.shards())
     connection.execute("BEGIN IMMEDIATE")
     for statement in SCHEMA.split(";"):
         connection.execute(statement)
-    connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (plan.to_json(), len(plan.shards()), source.code()))
+    connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (plan.to_json(), shards, code))
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")

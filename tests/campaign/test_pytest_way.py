@@ -113,7 +113,8 @@ def test_kill_9_of_pytest_loses_only_the_shards_in_flight(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(500))
     process = subprocess.Popen(command(tmp_path, "-n", "2"), cwd=tmp_path, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
-    while not (tmp_path / "night.sqlite").exists() or summary(tmp_path / "night.sqlite").done < 2:
+    store = tmp_path / "night.sqlite"
+    while not (store.exists() and store.stat().st_size) or summary(store).done < 2:  # SQLite begins with an empty file
         assert time.monotonic() < until
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
