@@ -179,7 +179,7 @@ class Store:
 
     def summary(self) -> Summary:
         """Return what the campaign has done so far."""
-        with sentences(self.path):
+        with self._reading():
             sums = "count(*), total(examples), total(states), total(steps), total(seconds), total(unknown)"
             totals = self._db.execute(f"SELECT {sums} FROM result").fetchone()  # noqa: S608 - a constant
             done, examples, states, steps, seconds, unknown = totals
@@ -207,7 +207,7 @@ class Store:
 
     def cells(self) -> tuple[Cell, ...]:
         """Return what is known of each policy, scope, target and mode of the plan."""
-        with sentences(self.path):
+        with self._reading():
             done = self._db.execute(
                 "SELECT mode, policy, scope, target, count(*), total(unknown), total(examples), total(states),"
                 " max(reason) FROM result GROUP BY mode, policy, scope, target"
@@ -217,6 +217,20 @@ class Store:
                 cell: Any = tuple(key)
                 found[cell] = (*found.get(cell, ()), FoundHere(checked(where), cause, length, shards))
             return cells(self.plan(), done, found)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Several looks at one moment, whatever a campaign writes in between."""
+        with sentences(self.path):
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -79,6 +79,21 @@ def test_a_store_can_be_read_while_it_is_written(tmp_path):
         assert summary(tmp_path / "s").done == 1
 
 
+def test_what_is_written_during_a_look_is_not_half_of_it(tmp_path, monkeypatch):
+    shard = plan().shards()[0]
+    with create(tmp_path / "s", plan()) as store, read(tmp_path / "s") as other:
+        check = other.plan
+
+        def writes_in_between():
+            store.put(shard, done(shard, found(5)))
+            return check()
+
+        monkeypatch.setattr(other, "plan", writes_in_between)
+        seen = other.summary()
+        assert (seen.done, seen.findings, seen.cells[0].done) == (0, (), 0)
+        assert (store.summary().done, len(store.summary().findings)) == (1, 1)
+
+
 def test_random_seeds_are_kept_with_the_store(tmp_path):
     with create(tmp_path / "s", plan(seed="random")) as store:
         seeds = store.plan().seeds
