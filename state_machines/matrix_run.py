@@ -86,10 +86,10 @@ def parts() -> Iterator[dict[str, str]]:
         yield {name: value.value for name, value in zip(SPLIT, values, strict=True)}
 
 
-def _weight(part: Part) -> tuple[int, str, bool]:
+def _weight(part: Part) -> tuple[int, bool, str, bool]:
     """Sort key: the quick columns first, so that an interruption leaves whole ones; of each, the long parts first."""
     faults, fixed = part
-    return cost(faults), faults, fixed["reconcile"] == "never"
+    return cost(faults), faults != "none", faults, fixed["reconcile"] == "never"
 
 
 def _order(columns: Sequence[str], cell: Cell) -> tuple[int, list[int]]:
