@@ -297,10 +297,13 @@ def read(path: Path) -> Store:
                 raise
             connection = connect(f"{uri}&immutable=1")  # a closed store in a directory that cannot be written
             empty = not is_store(connection, path)
-        if empty:
+        try:
+            if empty:
+                raise StoreError(f"{path} is empty: no campaign has written it")
+            check(connection, path)
+        except BaseException:
             connection.close()
-            raise StoreError(f"{path} is empty: no campaign has written it")
-        check(connection, path)
+            raise
     return Store(path, connection, None)
 
 
