@@ -46,6 +46,7 @@ def found(tmp_path_factory):
     return directory, run
 
 
+@pytest.mark.slow
 def test_a_campaign_reports_each_cause_once_with_its_shortest_history(found):
     _, run = found
     assert run.returncode == 1, run.stderr
@@ -135,6 +136,7 @@ def test_show_prints_what_a_store_holds_and_runs_nothing(found):
     assert files(directory) == ["night.sqlite", "night.toml", "traces"]
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_command_loses_only_the_shards_in_flight(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(400))
     command = [sys.executable, "-m", "state_machines", "campaign", "night.toml", "--database", "none", "--workers", "2"]
@@ -226,6 +228,7 @@ def test_what_cannot_be_used_is_one_sentence_and_exit_code_2(tmp_path, arguments
     assert run.stdout == ""
 
 
+@pytest.mark.slow
 def test_an_unreachable_database_is_warned_of_once_and_the_campaign_goes_on(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(40))
     (tmp_path / "file").touch()
@@ -245,6 +248,7 @@ def test_diff_of_a_campaign_with_itself_finds_nothing_new(found):
     assert files(directory) == ["night.sqlite", "night.toml", "traces"]
 
 
+@pytest.mark.slow
 def test_diff_exits_with_1_for_a_new_cause_and_names_it(found, tmp_path):
     directory, _ = found
     (tmp_path / "old.toml").write_text(STRANDED.replace('"sibling", ', ""))

@@ -199,6 +199,7 @@ def test_what_one_worker_finds_the_next_hunt_of_any_worker_replays_first(kind, r
     assert nothing.findings == (), "the seed finds it by itself, so that this test shows nothing"
 
 
+@pytest.mark.slow
 def test_later_hunts_find_all_that_earlier_ones_found(tmp_path):
     policy, scope, known = named("prompt_group"), parse(""), set()
     for seed in range(4):

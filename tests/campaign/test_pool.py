@@ -74,6 +74,7 @@ def test_a_shard_whose_process_is_killed_is_run_again_and_counted_once(tmp_path,
     assert len(list(tries.iterdir())) == 6
 
 
+@pytest.mark.slow
 def test_a_shard_that_always_kills_its_process_is_given_up_and_the_others_are_done(tmp_path, tries):
     with create(tmp_path / "s", make_plan(tmp_path, 6)) as store:
         after = run(store, runner("one_always_dies"))

@@ -57,6 +57,7 @@ def campaign(directory: Path, *arguments: object) -> subprocess.CompletedProcess
     return subprocess.run(command(directory, *arguments), cwd=directory, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_each_shard_is_a_test_and_all_workers_share_them(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(60))
     run = campaign(tmp_path, "-n", "2", "-v")
@@ -73,6 +74,7 @@ def test_each_shard_is_a_test_and_all_workers_share_them(tmp_path):
     assert "all 6 shards are done; nothing to do" in again.stdout
 
 
+@pytest.mark.slow
 def test_shards_with_findings_fail_and_each_cause_is_named_once(tmp_path):
     (tmp_path / "night.toml").write_text(STRANDED)
     run = campaign(tmp_path)
@@ -99,6 +101,7 @@ def test_a_proof_that_is_cut_short_fails_with_a_sentence_and_so_does_the_next_ru
     assert "what is unknown of earlier runs: kept in the store, and this run fails for it" in again.stdout
 
 
+@pytest.mark.slow
 def test_findings_of_an_earlier_run_fail_a_run_whose_own_shards_pass(tmp_path):
     scopes = '"groups=1,siblings=2,snapshots=0,failures=0", "groups=1,siblings=1,failures=0,lost_replies=0"'
     (tmp_path / "night.toml").write_text(f'policies = ["prompt_group"]\nscopes = [{scopes}]\n[budget]\nexamples = 30\n')
@@ -109,6 +112,7 @@ def test_findings_of_an_earlier_run_fail_a_run_whose_own_shards_pass(tmp_path):
     assert "findings of earlier runs" in again.stdout
 
 
+@pytest.mark.slow
 def test_kill_9_of_pytest_loses_only_the_shards_in_flight(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(500))
     process = subprocess.Popen(command(tmp_path, "-n", "2"), cwd=tmp_path, stdout=subprocess.DEVNULL)
@@ -140,6 +144,7 @@ def test_a_plan_that_cannot_be_used_is_a_usage_error(tmp_path, text, sentence):
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_fails_its_test_and_its_shard_is_run_by_the_next_run(tmp_path):
     (tmp_path / "night.toml").write_text(CLEAN.format(40))
     (tmp_path / "suicide.py").write_text(

@@ -38,6 +38,7 @@ def test_a_shard_with_a_gym_of_its_own_finds_what_the_model_finds(tmp_path):
     assert "diverged" not in found
 
 
+@pytest.mark.slow
 def test_two_workers_take_turns_at_a_gym_at_an_address_and_its_token_is_kept_nowhere(tmp_path):
     gym = ReferenceGym()
     try:

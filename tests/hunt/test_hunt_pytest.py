@@ -71,6 +71,7 @@ def test_a_hunt_shows_a_failure_that_reproduces_as_hypothesis_says(run_pytest, t
     assert "admit 0 | finish p0_g0/0 | lose_reply run p0_g0/0" in out
 
 
+@pytest.mark.slow
 def test_a_policy_without_known_verdicts_passes_when_nothing_is_found_and_fails_otherwise(run_pytest):
     scope = SMALL[1] + ",lost_replies=0"
     assert run_pytest("--policy", "sibling", *SMALL, "--stranded-scope", scope)[0] == 0
@@ -80,6 +81,7 @@ def test_a_policy_without_known_verdicts_passes_when_nothing_is_found_and_fails_
     assert "new: stranded: lost_reply" in out
 
 
+@pytest.mark.slow
 def test_a_replay_passes_when_the_recorded_verdict_comes_out_again(run_pytest, tmp_path):
     policy, scope, events = named("prompt_group"), Scope(), (Admit(0),)
     good = save(tmp_path / "good.json", Trace(policy, scope, events, None))

@@ -41,7 +41,9 @@ def test_verdicts_and_shortest_lengths_are_those_of_the_definition(name, text):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", ["prompt_group_ack_on_arrival", "sibling,give_up=retire"])
+@pytest.mark.parametrize(
+    "name", ["sibling,give_up=retire", pytest.param("prompt_group_ack_on_arrival", marks=pytest.mark.slow)]
+)
 def test_the_same_with_every_kind_of_fault(name, fault):
     scope = attrs.evolve(ONE, **{fault: 1})
     proof = prove(policies.parse(name), scope)
