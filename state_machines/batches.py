@@ -246,26 +246,28 @@ class Batch:
         if not missing:
             return found
         pairs = [divmod(key, 1 << KEYED) for key in keys.ravel()[missing].tolist()]
-        alike: dict[int, list[tuple[int, int, int]]] = {}  # by the key of the turns, which see the same of all groups
+        alike: dict[int, list[tuple[int, int]]] = {}  # the unknown: by column, and which row has them
         for x, (column, local) in zip(missing, pairs, strict=True):
-            at = int(owner[x // keys.shape[1]])
-            alike.setdefault(int(turns[at]), []).append((at, column, local))
-        for wanted in alike.values():
-            self._learn_turns(rows, wanted)
+            if self.successors.map(column, local) is None:
+                alike.setdefault(column, []).append((int(owner[x // keys.shape[1]]), local))
+        for column, unknown in alike.items():
+            self._learn_turns(rows, column, unknown)
         columns_of = self.successors.columns
         self._columns.add(keys.ravel()[missing], [columns_of[column][local] for column, local in pairs])
         return self._mapped(rows, turns, owner, columns)
 
-    def _learn_turns(self, rows: Rows, wanted: list[tuple[int, int, int]]) -> None:
-        """Learn what turns do to groups: many groups at a time, in one system that has them all beside a real row's."""
-        columns_of = self.successors.columns
-        unknown = [(at, local) for at, column, local in wanted if local not in columns_of[column]]
-        while unknown:
-            shared, *groups = rows[unknown[0][0]].tolist()
+    def _learn_turns(self, rows: Rows, column: int, unknown: list[tuple[int, int]]) -> None:
+        """Learn what a turn does to groups: many groups at a time, in one system that has them all beside a real row's.
+
+        What can be seen of them all is no more than of the row: the turn sees the same of all the rows.
+        """
+        map_, everybody = self.successors.map, self.successors.everybody
+        while unknown := [(at, local) for at, local in unknown if map_(column, local) is None]:
+            row = tuple(rows[unknown[0][0]].tolist())
+            shared, *groups = row
             others = dict.fromkeys(local for _, local in unknown[:WIDE])
             every = sorted((*groups, *[x for x in others if x not in groups]), reverse=self.successors.on.groups)
-            self.successors.learn((shared, *every), {0})
-            unknown = [(at, local) for at, column, local in wanted if local not in columns_of[column]]
+            self.successors.learn_turns((shared, *every), everybody((shared, *every)))
 
     def _move_keys(self, rows: Rows) -> Ints:
         """Return what the moves of each group are looked up by; -1 for a group like the one before it."""

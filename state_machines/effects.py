@@ -1,0 +1,431 @@
+"""What every event does, learned from the real `step` once for each thing that it can see.
+
+A transition of a group is put together from that of one sibling, and a transition of nobody's group from what it does
+to single attempts, so that groups of many siblings cost no more real steps than their parts. An event of a sibling
+reads the shared part, its group's head, its own sibling, and of the others a few bits (`facts`); only an answer that
+the ledger acts on touches the others. An event of nobody's group reads the shared part and a few bits of every group.
+Of a budget an event reads whether something is left, and spends one.
+
+That this is all is an assumption about the protocol. It is checked, not trusted: whatever the real step does to a part
+that is not foreseen raises FactoringError, as does whatever is learned again and differs, and a sample of what was put
+together is done again with the real step.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final, NamedTuple, TypeVar
+
+from attrs import frozen
+
+from protocol import properties
+from protocol.events import (
+    Admit,
+    Deliver,
+    Event,
+    LoseReply,
+    LoseRequest,
+    Owner,
+    RestartBoth,
+    RestartGym,
+    RestartTrainer,
+)
+from protocol.identity import locate
+from protocol.policy import Policy
+from protocol.runs import group_of
+from protocol.scope import Scope
+from protocol.state import System
+from protocol.system import OF_A_GROUP, OF_NOBODY, RULES, RuleKey, enabled, owner_of, rule_of, step
+from protocol.wire import Call
+from state_machines import reduce
+from state_machines.coding import OF_KIN, Code, Coding, Group
+from state_machines.factor import FactoringError, split
+from state_machines.facts import EVERYTHING, FIRST, SEAL_FACTS, SEES, UNEVEN, WAIT_FACTS, of_peer
+from state_machines.reduce import ALL, Reductions
+from state_machines.watched import Lessons, Watched
+
+K = TypeVar("K")
+T = TypeVar("T")
+SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
+EVERYBODY: Final = frozenset(Owner)
+UNFACTORED: Final[frozenset[RuleKey]] = frozenset({RestartTrainer, RestartGym, RestartBoth})  # they touch everything
+TOUCHING: Final[frozenset[RuleKey]] = frozenset({Admit, Deliver, (LoseReply, Call.RECEIPT)})  # others of the group
+SAMPLE: Final = 127  # one list of moves in so many is done again with the real step
+NOBODY: Final = -1  # in the place of a sibling: the group as a whole; of a column: nobody else is touched; of a fault
+
+
+@frozen
+class Label:
+    """What exploration knows of a transition. `unsafe` is the safety property that it breaks, if any."""
+
+    name: str
+    rescues: bool
+    in_time: bool
+    unsafe: str | None = None
+
+
+class Happened(NamedTuple):
+    """A real step: the rule, the attempt (its group's position, sibling, index), the label, the parts after it."""
+
+    rule: RuleKey
+    at: int
+    sibling: int
+    index: int
+    label: int
+    fault: int
+    core: int
+    groups: tuple[Group, ...]
+
+
+class Effect(NamedTuple):
+    """What an event of a sibling does: to the shared part, the head, the sibling, and to the others (`column`)."""
+
+    label: int
+    fault: int
+    core: int
+    head: int
+    own: int
+    column: int
+
+
+class Turned(NamedTuple):
+    """What an event of nobody's group does: to the shared part, and to every group (`column`)."""
+
+    label: int
+    fault: int
+    core: int
+    column: int
+
+
+class Move(NamedTuple):
+    """A transition of one group: the label, the shared part and the group's part after it."""
+
+    label: int
+    shared: int
+    local: int
+
+
+class Turn(NamedTuple):
+    """A transition of nobody's group: the label, the shared part after it, and the column that maps each group."""
+
+    label: int
+    shared: int
+    column: int
+
+
+class Effects(Coding):
+    """The effects of the events of one policy and scope, over coded parts.
+
+    `closed` limits them to SYSTEM events. `columns` maps groups, for each column as far as is known.
+    """
+
+    kin = (*OF_KIN, "labels", "_label_ids", "_lessons", "_checked", "_peers")
+
+    def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, *, closed: bool = False) -> None:
+        self.owners = SYSTEM_ONLY if closed else EVERYBODY
+        self.labels: list[Label] = []
+        self.columns: list[dict[int, int]] = []
+        self.real_steps = 0
+        self._label_ids: dict[Label, int] = {}
+        self._lessons: dict[tuple[Code, int, int], Lessons] = {}
+        self._checked: set[int] = set()  # parts whose round trip was seen: shared ones, and ~local
+        self._peers: list[int] = []  # what its peers see of a sibling
+        self._effects: dict[tuple[int, int, int, int], tuple[Effect, ...]] = {}
+        self._turned: dict[tuple[int, RuleKey, int], tuple[Turned, ...]] = {}
+        self._column_ids: dict[tuple[object, ...], int] = {}
+        self._heads: list[dict[int, int]] = []  # by column: head to head
+        self._pieces: list[dict[tuple[int, ...], tuple[int, ...]]] = []  # by column: a cell to the cells it becomes
+        self._mapped: list[dict[tuple[int, int], int]] = []  # by column: sibling to sibling, by what `_pieces` know
+        self._system: tuple[Code, System] | None = None
+        self._derived = 0
+        self.whole_siblings = reduce.restarts(scope)  # a published ledger belongs to a whole sibling
+        super().__init__(policy, scope, on, closed=closed)
+
+    def label_id(self, label: Label) -> int:
+        known = self._label_ids.get(label)
+        if known is None:
+            known = self._label_ids[label] = len(self.labels)
+            self.labels.append(label)
+        return known
+
+    # Moves
+
+    def moves_of(self, code: Code, at: int) -> tuple[Move, ...]:
+        """Return the transitions of the group at a position."""
+        shared, group = self.shared[code[0]], self.groups[code[at]]
+        core, outside = self.core(code[0]), self.seen_by(code, at)
+        units = range(NOBODY, len(group.siblings))
+        if self.on.siblings:
+            units = [NOBODY, *dict(zip(group.siblings[::-1], units[:0:-1], strict=True)).values()]
+        found = []
+        for unit in units:
+            for effect in self._effects_of(code, at, unit, core, outside):
+                if effect.fault == NOBODY:
+                    budget = shared.budget
+                elif shared.budget[effect.fault]:
+                    budget = _spent(shared.budget, effect.fault)
+                else:
+                    continue
+                siblings = self._after(code, at, unit, effect, (core, outside))
+                into = self.grouped(Group(effect.head, siblings))
+                found.append(Move(effect.label, self.budgeted(effect.core, budget), into))
+        self._derived += 1
+        if self._derived % SAMPLE == 1:
+            self._verify(code, at, found)
+        return tuple(found)
+
+    def seen_by(self, code: Code, at: int) -> int:
+        """Return what an event of the group at `at` can see of the other groups."""
+        seen = 0
+        if self.waiting[code[0]]:
+            for i, x in enumerate(code[1:], 1):
+                if i != at:
+                    seen |= self.facts[x]
+            seen &= WAIT_FACTS
+        if self.absent[code[at]] and next(i for i, x in enumerate(code[1:], 1) if self.absent[x]) == at:
+            seen |= FIRST
+        return seen
+
+    def _seen_beside(self, group: Group, unit: int, waiting: bool, outside: int) -> int:
+        """Return what an event of a sibling can see of all others, in its group and outside."""
+        for x in range(len(self._peers), len(self.siblings)):
+            self._peers.append(of_peer(self.siblings[x]))
+        seen = 0
+        for i, x in enumerate(group.siblings):
+            if i != unit:
+                seen |= self._peers[x]
+        if seen & SEAL_FACTS != SEAL_FACTS and len({len(self.cells_of[x]) for x in group.siblings}) > 1:
+            seen |= UNEVEN
+        return outside | (seen if waiting else seen & ~WAIT_FACTS)
+
+    def _effects_of(self, code: Code, at: int, unit: int, core: int, outside: int) -> tuple[Effect, ...]:
+        group = self.groups[code[at]]
+        own = NOBODY if unit == NOBODY else group.siblings[unit]
+        key = (core, group.head, own, self._seen_beside(group, unit, self.waiting[core], outside))
+        known = self._effects.get(key)
+        return self._learn(code, at, unit, key) if known is None else known
+
+    def _after(self, code: Code, at: int, unit: int, effect: Effect, key: tuple[int, int]) -> tuple[int, ...]:
+        """Return the siblings after an effect."""
+        group = self.groups[code[at]]
+        if effect.column == NOBODY:
+            if unit == NOBODY:
+                return group.siblings
+            return (*group.siblings[:unit], effect.own, *group.siblings[unit + 1 :])
+        found = []
+        for i, x in enumerate(group.siblings):
+            after = effect.own if i == unit else self._sibling_after(effect.column, group.head, x)
+            if after is None:
+                own = NOBODY if unit == NOBODY else group.siblings[unit]
+                seen = self._seen_beside(group, unit, self.waiting[key[0]], key[1])
+                self._learn(code, at, unit, (key[0], group.head, own, seen))
+                after = self._sibling_after(effect.column, group.head, x)
+                assert after is not None
+            found.append(after)
+        return tuple(found)
+
+    def _learn(self, code: Code, at: int, unit: int, key: tuple[int, int, int, int]) -> tuple[Effect, ...]:
+        """Learn what the events of one sibling do, from a system that has its group and all others."""
+        core, head, own, seen = key
+        before, effects = self.groups[code[at]].siblings, []
+        for x in self._look((core, *code[1:]), at, unit):
+            after = x.groups[at - 1]
+            last = own != NOBODY and x.index == len(self.cells_of[own]) - 1
+            if x.rule in TOUCHING and (last or own == NOBODY):
+                cells = self.cells_of[own] if last else ()
+                column = self._column((core, head, seen, x.rule, cells[-1:], len(cells)))
+                for i in range(len(before)):
+                    if i != unit:
+                        self._record(column, head, before[i], after.siblings[i])
+            else:
+                column = NOBODY
+                if any(before[i] != after.siblings[i] for i in range(len(before)) if i != unit):
+                    raise FactoringError(f"{self.labels[x.label].name} has touched another sibling in {code}")
+            become = NOBODY if unit == NOBODY else after.siblings[unit]
+            effects.append(Effect(x.label, x.fault, x.core, after.head, become, column))
+        return self._remember(self._effects, key, tuple(effects))
+
+    # Turns
+
+    def turns_of(self, code: Code, every: int) -> tuple[Turn, ...]:
+        """Return the transitions of nobody's group. `every`: what can be seen of all groups."""
+        shared, core, found = self.shared[code[0]], self.core(code[0]), []
+        for rule in _nobodys(self.owners):
+            key = (core, rule, every & SEES.get(rule, EVERYTHING))
+            if key not in self._turned:
+                self.learn_turns((core, *code[1:]), every)
+            for turned in self._turned[key]:
+                if turned.fault == NOBODY:
+                    budget = shared.budget
+                elif shared.budget[turned.fault]:
+                    budget = _spent(shared.budget, turned.fault)
+                else:
+                    continue
+                found.append(Turn(turned.label, self.budgeted(turned.core, budget), turned.column))
+        return tuple(found)
+
+    def learn_turns(self, code: Code, every: int) -> None:
+        """Learn what the events of nobody's group do to these groups."""
+        code = (self.core(code[0]), *code[1:])
+        found: dict[RuleKey, list[Turned]] = {rule: [] for rule in _nobodys(self.owners)}
+        for x in self._look(code, 0, NOBODY):
+            column = self._column((code[0], x.rule, every & SEES.get(x.rule, EVERYTHING)))
+            for local, after in zip(code[1:], x.groups, strict=True):
+                before = self.groups[local]
+                if self._heads[column].setdefault(before.head, after.head) != after.head:
+                    raise FactoringError(f"{self.labels[x.label].name} does two things to the same group in {code}")
+                for i, sibling in enumerate(before.siblings):
+                    self._record(column, before.head, sibling, after.siblings[i])
+            found[x.rule].append(Turned(x.label, x.fault, x.core, column))
+        for rule, turned in found.items():
+            self._remember(self._turned, (code[0], rule, every & SEES.get(rule, EVERYTHING)), tuple(turned))
+
+    def map(self, column: int, local: int) -> int | None:
+        """Return what a turn makes of a group, None as long as that is not known."""
+        known = self.columns[column].get(local)
+        if known is None:
+            group = self.groups[local]
+            head = self._heads[column].get(group.head)
+            after = [self._sibling_after(column, group.head, x) for x in group.siblings]
+            if head is None or None in after:
+                return None
+            known = self.columns[column][local] = self.grouped(Group(head, tuple([x for x in after if x is not None])))
+        return known
+
+    # Columns
+
+    def _column(self, key: tuple[object, ...]) -> int:
+        known = self._column_ids.get(key)
+        if known is None:
+            known = self._column_ids[key] = len(self.columns)
+            self.columns.append({})
+            self._heads.append({})
+            self._pieces.append({})
+            self._mapped.append({})
+        return known
+
+    def _keys(self, head: int, sibling: int) -> list[tuple[int, ...]]:
+        """Return what the pieces of a sibling are known by: each of its cells, or, where that is not enough, itself."""
+        if self.whole_siblings:
+            return [(head, sibling)]
+        cells = self.cells_of[sibling] or (NOBODY,)
+        return [(head, x, i, i == len(cells) - 1) for i, x in enumerate(cells)]
+
+    def _record(self, column: int, head: int, before: int, after: int) -> None:
+        keys, pieces = self._keys(head, before), self._pieces[column]
+        if self.whole_siblings:
+            become = [(after,)]
+        else:
+            cells, n = self.cells_of[after], len(keys)
+            if len(cells) < len(self.cells_of[before]) or self.siblings[after].published is not None:
+                raise FactoringError("an attempt has vanished, or a ledger was published where nothing restarts")
+            become = [*[(x,) for x in cells[: n - 1]], cells[n - 1 :]]
+        for key, found in zip(keys, become, strict=True):
+            if pieces.setdefault(key, found) != found:
+                raise FactoringError("an event does two things to attempts that look the same")
+
+    def _sibling_after(self, column: int, head: int, sibling: int) -> int | None:
+        known = self._mapped[column].get((head, sibling))
+        if known is None:
+            pieces = self._pieces[column]
+            found = [pieces.get(key) for key in self._keys(head, sibling)]
+            if None in found:
+                return None
+            parts = [x for piece in found if piece is not None for x in piece]
+            known = parts[0] if self.whole_siblings else self.of_cells(tuple(parts))
+            self._mapped[column][head, sibling] = known
+        return known
+
+    # The real step
+
+    def _look(self, code: Code, at: int, unit: int) -> list[Happened]:
+        """Return what the events of one sibling (or of a group as a whole, or of nobody's group) really do."""
+        if isinstance(self.policy, Watched):
+            lessons = self._lessons.setdefault((code, at, unit), [])
+            return self.policy.once(lessons, lambda: self._really(code, at, unit))
+        return self._really(code, at, unit)
+
+    def _really(self, code: Code, at: int, unit: int) -> list[Happened]:
+        system, found = self.system(code), []
+        possible = enabled(system, self.owners, OF_A_GROUP if at else OF_NOBODY)
+        events = [e for e in possible if _where(e)[:2] == (at, unit) and rule_key(e) not in UNFACTORED]
+        for event, after in self._steps(system, events):
+            parts = split(after)
+            into = self._code(parts)
+            if at and (into[1:at] != code[1:at] or into[at + 1 :] != code[at + 1 :]):
+                raise FactoringError(f"{event} has touched another group in {code}")
+            fault = NOBODY if (rule := rule_of(event)) is None or rule.fault is None else rule.fault.position
+            if parts.shared.budget != (self.full if fault == NOBODY else _spent(self.full, fault)):
+                raise FactoringError(f"{event} has not spent what its rule says in {code}")
+            groups = tuple([self._group(x) for x in parts.locals])
+            label, core = self._label(system, event, after), self.core(into[0])
+            found.append(Happened(rule_key(event), *_where(event), label, fault, core, groups))
+        return found
+
+    def system(self, code: Code) -> System:
+        """Return the system of a code, after a check that nothing of it is lost on the way."""
+        if self._system is not None and self._system[0] == code:
+            return self._system[1]
+        system = self.decode(code)
+        self._system = code, system
+        if code[0] not in self._checked or not self._checked.issuperset({~x for x in code[1:]}):
+            if self._encode(system) != code:
+                raise FactoringError(f"{code} does not survive the round trip through its system")
+            self._checked.update((code[0], *[~x for x in code[1:]]))
+        return system
+
+    def _steps(self, system: System, events: Sequence[Event]) -> list[tuple[Event, System]]:
+        self.real_steps += len(events)
+        return [(event, step(system, event)) for event in events]
+
+    def _label(self, before: System, event: Event, after: System) -> int:
+        unsafe = None
+        if not self.closed:
+            broken = properties.unsafe(before, event, after)
+            if broken:  # what was broken before is not this transition's doing
+                standing = properties.unsafe(before, event, before)
+                unsafe = next((v.property.value for v in broken if v not in standing), None)
+        rescues, in_time = properties.rescues(event), properties.commits_in_time(event)
+        return self.label_id(Label(event.name, rescues, in_time, unsafe))
+
+    def _verify(self, code: Code, at: int, found: Iterable[Move]) -> None:
+        """Raise FactoringError unless `found` are the real moves of the group at a position."""
+        system = self.decode(code)
+        events = [e for e in enabled(system, self.owners, OF_A_GROUP) if _where(e)[0] == at]
+        real = set()
+        for event, after in self._steps(system, events):
+            into = self._encode(after)
+            real.add(Move(self._label(system, event, after), into[0], into[at]))
+        if set(found) != real:
+            raise FactoringError(f"what was put together is not what the real step does to group {at} of {code}")
+
+    def _remember(self, table: dict[K, tuple[T, ...]], key: K, found: tuple[T, ...]) -> tuple[T, ...]:
+        known = table.setdefault(key, found)
+        if set(known) != set(found):
+            raise FactoringError(f"two systems that look the same from {key} differ in what can happen")
+        return known
+
+
+@cache
+def _nobodys(owners: frozenset[Owner]) -> tuple[RuleKey, ...]:
+    """Return the rules of nobody's group that tables can hold."""
+    return tuple(x for x in RULES if x in OF_NOBODY and x not in UNFACTORED and owner_of(x) in owners)
+
+
+def rule_key(event: Event) -> RuleKey:
+    """Return the key of an event's rule."""
+    kind = type(event)
+    return (kind, event.call) if isinstance(event, LoseReply | LoseRequest) else kind
+
+
+def _spent(budget: tuple[int, ...], fault: int) -> tuple[int, ...]:
+    return (*budget[:fault], budget[fault] - 1, *budget[fault + 1 :])
+
+
+def _where(event: Event) -> tuple[int, int, int]:
+    """Return the position of the group that an event is about (0: nobody's), the sibling, and the attempt's index."""
+    attempt = getattr(event, "attempt", None)
+    if attempt is not None:
+        group, sibling = locate(attempt.rollout)
+        return group + 1, sibling, attempt.index
+    found = group_of(event)
+    return 0 if found is None else found + 1, NOBODY, NOBODY
