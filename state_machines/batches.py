@@ -261,13 +261,19 @@ class Batch:
 
         What can be seen of them all is no more than of the row: the turn sees the same of all the rows.
         """
-        map_, everybody = self.successors.map, self.successors.everybody
-        while unknown := [(at, local) for at, local in unknown if map_(column, local) is None]:
-            row = tuple(rows[unknown[0][0]].tolist())
-            shared, *groups = row
-            others = dict.fromkeys(local for _, local in unknown[:WIDE])
-            every = sorted((*groups, *[x for x in others if x not in groups]), reverse=self.successors.on.groups)
-            self.successors.learn_turns((shared, *every), everybody((shared, *every)))
+        successors = self.successors
+        while unknown := [(at, local) for at, local in unknown if successors.map(column, local) is None]:
+            shared, *groups = rows[unknown[0][0]].tolist()
+            missing: set[tuple[int, ...]] = set()
+            every = list(groups)
+            for _, local in unknown:
+                pieces = successors.missing(column, local)
+                if not pieces <= missing and len(every) < WIDE:
+                    missing |= pieces
+                    if local not in groups:
+                        every.append(local)
+            code = (shared, *sorted(every, reverse=successors.on.groups))
+            successors.learn_turns(code, successors.everybody(code))
 
     def _move_keys(self, rows: Rows) -> Ints:
         """Return what the moves of each group are looked up by; -1 for a group like the one before it."""

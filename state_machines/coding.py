@@ -30,8 +30,8 @@ class Group(NamedTuple):
 
 OF_KIN: Final = (
     *("shared", "locals", "facts", "absent", "waiting", "groups", "siblings", "heads", "cells", "cells_of"),
-    *("_shared_ids", "_local_ids", "_group_ids", "_sibling_ids", "_head_ids", "_cell_ids", "_of_cells", "_raw_shared"),
-    *("_raw_locals", "_ranks", "_budgeted", "_cores"),
+    *("_shared_ids", "_local_ids", "_group_ids", "_sibling_ids", "_head_ids", "_cell_ids", "_of_cells"),
+    *("_reduced_ids", "_raw_shared", "_ranks", "_budgeted", "_cores"),
 )  # no policy changes what a part is called
 
 
@@ -63,7 +63,7 @@ class Coding:
         self._head_ids: dict[Local, int] = {}
         self._cell_ids: dict[Cell, int] = {}
         self._raw_shared: dict[tuple[Shared, bool], int] = {}
-        self._raw_locals: dict[Local, int] = {}
+        self._reduced_ids: dict[tuple[int, bool], int] = {}
         self._of_cells: dict[tuple[int, ...], int] = {}
         self._ranks: dict[Cell | Sibling, int] = {}
         self._budgeted: dict[tuple[int, Budget], int] = {}
@@ -100,10 +100,7 @@ class Coding:
         return self._code(split(system))
 
     def _code(self, parts: Parts) -> Code:
-        ids = [self._raw_locals.get(x, -1) for x in parts.locals]
-        for i, x in enumerate(ids):
-            if x < 0:
-                ids[i] = self._local(parts.locals[i])
+        ids = [self.grouped(self._group(x)) for x in parts.locals]
         return (self._share(parts.shared, self._owing(ids)), *ids)
 
     def _owing(self, locals_: Sequence[int]) -> bool:
@@ -148,7 +145,7 @@ class Coding:
 
     def intern(self, found: Local) -> int:
         """Return the number of a group, reduced."""
-        return self._local(found)
+        return self.grouped(self._group(found))
 
     def _local(self, raw: Local) -> int:
         found = reduce.local(raw, self.on, self.scope)
@@ -167,7 +164,6 @@ class Coding:
             self.absent.append(found.status is None)
             if self.on.groups and not self.closed and found.status is None and known:
                 raise FactoringError("a group that was not admitted has left something behind: groups are not equal")
-        self._raw_locals[raw] = known
         return known
 
     def _rank(self, part: Cell | Sibling) -> int:
@@ -177,8 +173,24 @@ class Coding:
         """Return the number of the group that has these parts, reduced."""
         known = self._group_ids.get(group)
         if known is None:
-            raw = self.heads[group.head]._replace(siblings=tuple([self.siblings[x] for x in group.siblings]))
-            known = self._group_ids[group] = self._local(raw)
+            siblings = [self._reduced(x, group.head) for x in group.siblings]
+            like = Group(group.head, tuple(sorted(siblings) if self.on.siblings else siblings))
+            known = self._group_ids.get(like)
+            if known is None:
+                found = tuple([self.siblings[x] for x in like.siblings])
+                known = self._local(self.heads[group.head]._replace(siblings=found))
+            self._group_ids[group] = self._group_ids[like] = known
+        return known
+
+    def _reduced(self, sibling: int, head: int) -> int:
+        """Return the sibling of a group with this head, reduced."""
+        key = sibling, self.heads[head].status is not None
+        known = self._reduced_ids.get(key)
+        if known is None:
+            found = reduce.sibling(self.siblings[sibling], self.on, self.scope, started=key[1])
+            if self.closed:
+                found = reduce.closed_sibling(found)
+            known = self._reduced_ids[key] = self._sibling(found)
         return known
 
     def _group(self, found: Local) -> Group:

@@ -12,7 +12,8 @@ together is done again with the real step.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Final, NamedTuple, TypeVar
 
 from attrs import frozen
@@ -36,10 +37,10 @@ from protocol.scope import Scope
 from protocol.state import System
 from protocol.system import OF_A_GROUP, OF_NOBODY, RULES, RuleKey, enabled, owner_of, rule_of, step
 from protocol.wire import Call
-from state_machines import reduce
+from state_machines import reduce as reductions
 from state_machines.coding import OF_KIN, Code, Coding, Group
 from state_machines.factor import FactoringError, split
-from state_machines.facts import EVERYTHING, FIRST, SEAL_FACTS, SEES, UNEVEN, WAIT_FACTS, of_peer
+from state_machines.facts import FIRST, SEAL_FACTS, UNEVEN, WAIT_FACTS, entries, of_peer, seen_by
 from state_machines.reduce import ALL, Reductions
 from state_machines.watched import Lessons, Watched
 
@@ -64,12 +65,10 @@ class Label:
 
 
 class Happened(NamedTuple):
-    """A real step: the rule, the attempt (its group's position, sibling, index), the label, the parts after it."""
+    """A real step: the rule, the index of the attempt, the label, and the parts after it: of its group, or of all."""
 
     rule: RuleKey
-    at: int
-    sibling: int
-    index: int
+    attempt: int
     label: int
     fault: int
     core: int
@@ -118,7 +117,7 @@ class Effects(Coding):
     `closed` limits them to SYSTEM events. `columns` maps groups, for each column as far as is known.
     """
 
-    kin = (*OF_KIN, "labels", "_label_ids", "_lessons", "_checked", "_peers")
+    kin = (*OF_KIN, "labels", "_label_ids", "_lessons", "_checked", "_peers", "_units")
 
     def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, *, closed: bool = False) -> None:
         self.owners = SYSTEM_ONLY if closed else EVERYBODY
@@ -128,7 +127,8 @@ class Effects(Coding):
         self._label_ids: dict[Label, int] = {}
         self._lessons: dict[tuple[Code, int, int], Lessons] = {}
         self._checked: set[int] = set()  # parts whose round trip was seen: shared ones, and ~local
-        self._peers: list[int] = []  # what its peers see of a sibling
+        self._peers: list[int] = []  # of each sibling
+        self._units: list[list[tuple[int, int, int]]] = []  # of each group
         self._effects: dict[tuple[int, int, int, int], tuple[Effect, ...]] = {}
         self._turned: dict[tuple[int, RuleKey, int], tuple[Turned, ...]] = {}
         self._column_ids: dict[tuple[object, ...], int] = {}
@@ -137,7 +137,7 @@ class Effects(Coding):
         self._mapped: list[dict[tuple[int, int], int]] = []  # by column: sibling to sibling, by what `_pieces` know
         self._system: tuple[Code, System] | None = None
         self._derived = 0
-        self.whole_siblings = reduce.restarts(scope)  # a published ledger belongs to a whole sibling
+        self.whole_siblings = reductions.restarts(scope)  # a published ledger belongs to a whole sibling
         super().__init__(policy, scope, on, closed=closed)
 
     def label_id(self, label: Label) -> int:
@@ -151,29 +151,35 @@ class Effects(Coding):
 
     def moves_of(self, code: Code, at: int) -> tuple[Move, ...]:
         """Return the transitions of the group at a position."""
-        shared, group = self.shared[code[0]], self.groups[code[at]]
-        core, outside = self.core(code[0]), self.seen_by(code, at)
-        units = range(NOBODY, len(group.siblings))
-        if self.on.siblings:
-            units = [NOBODY, *dict(zip(group.siblings[::-1], units[:0:-1], strict=True)).values()]
-        found = []
-        for unit in units:
-            for effect in self._effects_of(code, at, unit, core, outside):
-                if effect.fault == NOBODY:
-                    budget = shared.budget
-                elif shared.budget[effect.fault]:
-                    budget = _spent(shared.budget, effect.fault)
-                else:
+        budget, (head, siblings) = self.shared[code[0]].budget, self.groups[code[at]]
+        core, outside, found = self.core(code[0]), self.seen_outside(code, at), []
+        seen = ~0 if self.waiting[core] else ~WAIT_FACTS
+        for unit, own, beside in self._units_of(code[at]):
+            key = (core, head, own, outside | (beside & seen))
+            effects = self._effects.get(key)
+            if effects is None:
+                effects = self._learn(code, at, unit, key)
+            for label, fault, into, after, become, column in effects:
+                if fault != NOBODY and not budget[fault]:
                     continue
-                siblings = self._after(code, at, unit, effect, (core, outside))
-                into = self.grouped(Group(effect.head, siblings))
-                found.append(Move(effect.label, self.budgeted(effect.core, budget), into))
+                left = budget if fault == NOBODY else _spent(budget, fault)
+                if column == NOBODY:
+                    changed = siblings if unit == NOBODY else (*siblings[:unit], become, *siblings[unit + 1 :])
+                else:
+                    others = [
+                        become if i == unit else self._sibling_after(column, head, x) for i, x in enumerate(siblings)
+                    ]
+                    if None in others:
+                        self._learn(code, at, unit, key)
+                        return self.moves_of(code, at)
+                    changed = tuple([x for x in others if x is not None])
+                found.append(Move(label, self.budgeted(into, left), self.grouped(Group(after, changed))))
         self._derived += 1
         if self._derived % SAMPLE == 1:
             self._verify(code, at, found)
         return tuple(found)
 
-    def seen_by(self, code: Code, at: int) -> int:
+    def seen_outside(self, code: Code, at: int) -> int:
         """Return what an event of the group at `at` can see of the other groups."""
         seen = 0
         if self.waiting[code[0]]:
@@ -185,54 +191,30 @@ class Effects(Coding):
             seen |= FIRST
         return seen
 
-    def _seen_beside(self, group: Group, unit: int, waiting: bool, outside: int) -> int:
-        """Return what an event of a sibling can see of all others, in its group and outside."""
+    def _units_of(self, local: int) -> list[tuple[int, int, int]]:
+        """Return what has events in a group, and what it sees of the rest: the group as a whole, and each sibling."""
         for x in range(len(self._peers), len(self.siblings)):
             self._peers.append(of_peer(self.siblings[x]))
-        seen = 0
-        for i, x in enumerate(group.siblings):
-            if i != unit:
-                seen |= self._peers[x]
-        if seen & SEAL_FACTS != SEAL_FACTS and len({len(self.cells_of[x]) for x in group.siblings}) > 1:
-            seen |= UNEVEN
-        return outside | (seen if waiting else seen & ~WAIT_FACTS)
-
-    def _effects_of(self, code: Code, at: int, unit: int, core: int, outside: int) -> tuple[Effect, ...]:
-        group = self.groups[code[at]]
-        own = NOBODY if unit == NOBODY else group.siblings[unit]
-        key = (core, group.head, own, self._seen_beside(group, unit, self.waiting[core], outside))
-        known = self._effects.get(key)
-        return self._learn(code, at, unit, key) if known is None else known
-
-    def _after(self, code: Code, at: int, unit: int, effect: Effect, key: tuple[int, int]) -> tuple[int, ...]:
-        """Return the siblings after an effect."""
-        group = self.groups[code[at]]
-        if effect.column == NOBODY:
-            if unit == NOBODY:
-                return group.siblings
-            return (*group.siblings[:unit], effect.own, *group.siblings[unit + 1 :])
-        found = []
-        for i, x in enumerate(group.siblings):
-            after = effect.own if i == unit else self._sibling_after(effect.column, group.head, x)
-            if after is None:
-                own = NOBODY if unit == NOBODY else group.siblings[unit]
-                seen = self._seen_beside(group, unit, self.waiting[key[0]], key[1])
-                self._learn(code, at, unit, (key[0], group.head, own, seen))
-                after = self._sibling_after(effect.column, group.head, x)
-                assert after is not None
-            found.append(after)
-        return tuple(found)
+        for x in range(len(self._units), len(self.groups)):
+            siblings = self.groups[x].siblings
+            peers, found = [self._peers[y] for y in siblings], []
+            uneven = UNEVEN if len({len(entries(self.siblings[y])) for y in siblings}) > 1 else 0
+            for i, own in enumerate((NOBODY, *siblings), NOBODY):
+                if self.on.siblings and own in siblings[: max(i, 0)]:
+                    continue  # as good as the one before it
+                seen = _union(peers[j] for j in range(len(peers)) if j != i)
+                found.append((i, own, seen | (uneven if seen & SEAL_FACTS != SEAL_FACTS else 0)))
+            self._units.append(found)
+        return self._units[local]
 
     def _learn(self, code: Code, at: int, unit: int, key: tuple[int, int, int, int]) -> tuple[Effect, ...]:
         """Learn what the events of one sibling do, from a system that has its group and all others."""
-        core, head, own, seen = key
+        core, head, own, _ = key
         before, effects = self.groups[code[at]].siblings, []
         for x in self._look((core, *code[1:]), at, unit):
-            after = x.groups[at - 1]
-            last = own != NOBODY and x.index == len(self.cells_of[own]) - 1
-            if x.rule in TOUCHING and (last or own == NOBODY):
-                cells = self.cells_of[own] if last else ()
-                column = self._column((core, head, seen, x.rule, cells[-1:], len(cells)))
+            after = x.groups[0]
+            if x.rule in TOUCHING:
+                column = self._column((core, head, after.head, x.rule, self._outcome(own, x.attempt, after, unit)))
                 for i in range(len(before)):
                     if i != unit:
                         self._record(column, head, before[i], after.siblings[i])
@@ -244,31 +226,35 @@ class Effects(Coding):
             effects.append(Effect(x.label, x.fault, x.core, after.head, become, column))
         return self._remember(self._effects, key, tuple(effects))
 
+    def _outcome(self, own: int, index: int, after: Group, unit: int) -> tuple[object, ...]:
+        """Return what the others of the group follow: the ledger's entry of the attempt, and whether it is retried."""
+        if unit == NOBODY:
+            return ()
+        before, become = entries(self.siblings[own]), entries(self.siblings[after.siblings[unit]])
+        return index == len(before) - 1, len(become) - len(before), tuple(become[index : index + 1])
+
     # Turns
 
     def turns_of(self, code: Code, every: int) -> tuple[Turn, ...]:
         """Return the transitions of nobody's group. `every`: what can be seen of all groups."""
-        shared, core, found = self.shared[code[0]], self.core(code[0]), []
+        budget, core, found = self.shared[code[0]].budget, self.core(code[0]), []
         for rule in _nobodys(self.owners):
-            key = (core, rule, every & SEES.get(rule, EVERYTHING))
+            key = (core, rule, seen_by(rule, every, waiting=self.waiting[core]))
             if key not in self._turned:
                 self.learn_turns((core, *code[1:]), every)
-            for turned in self._turned[key]:
-                if turned.fault == NOBODY:
-                    budget = shared.budget
-                elif shared.budget[turned.fault]:
-                    budget = _spent(shared.budget, turned.fault)
-                else:
-                    continue
-                found.append(Turn(turned.label, self.budgeted(turned.core, budget), turned.column))
+            for label, fault, into, column in self._turned[key]:
+                if fault == NOBODY or budget[fault]:
+                    left = budget if fault == NOBODY else _spent(budget, fault)
+                    found.append(Turn(label, self.budgeted(into, left), column))
         return tuple(found)
 
     def learn_turns(self, code: Code, every: int) -> None:
         """Learn what the events of nobody's group do to these groups."""
         code = (self.core(code[0]), *code[1:])
+        waiting = self.waiting[code[0]]
         found: dict[RuleKey, list[Turned]] = {rule: [] for rule in _nobodys(self.owners)}
         for x in self._look(code, 0, NOBODY):
-            column = self._column((code[0], x.rule, every & SEES.get(x.rule, EVERYTHING)))
+            column = self._column((code[0], x.rule, seen_by(x.rule, every, waiting=waiting)))
             for local, after in zip(code[1:], x.groups, strict=True):
                 before = self.groups[local]
                 if self._heads[column].setdefault(before.head, after.head) != after.head:
@@ -277,7 +263,13 @@ class Effects(Coding):
                     self._record(column, before.head, sibling, after.siblings[i])
             found[x.rule].append(Turned(x.label, x.fault, x.core, column))
         for rule, turned in found.items():
-            self._remember(self._turned, (code[0], rule, every & SEES.get(rule, EVERYTHING)), tuple(turned))
+            self._remember(self._turned, (code[0], rule, seen_by(rule, every, waiting=waiting)), tuple(turned))
+
+    def missing(self, column: int, local: int) -> set[tuple[int, ...]]:
+        """Return the pieces of a group of which it is not known what a turn makes of them; empty when all are."""
+        head, siblings = self.groups[local]
+        pieces = {(head,)} if head not in self._heads[column] else set()
+        return pieces | {key for x in siblings for key in self._keys(head, x) if key not in self._pieces[column]}
 
     def map(self, column: int, local: int) -> int | None:
         """Return what a turn makes of a group, None as long as that is not known."""
@@ -313,7 +305,7 @@ class Effects(Coding):
     def _record(self, column: int, head: int, before: int, after: int) -> None:
         keys, pieces = self._keys(head, before), self._pieces[column]
         if self.whole_siblings:
-            become = [(after,)]
+            become: list[tuple[int, ...]] = [(after,)]
         else:
             cells, n = self.cells_of[after], len(keys)
             if len(cells) < len(self.cells_of[before]) or self.siblings[after].published is not None:
@@ -350,15 +342,16 @@ class Effects(Coding):
         events = [e for e in possible if _where(e)[:2] == (at, unit) and rule_key(e) not in UNFACTORED]
         for event, after in self._steps(system, events):
             parts = split(after)
-            into = self._code(parts)
-            if at and (into[1:at] != code[1:at] or into[at + 1 :] != code[at + 1 :]):
+            if at and any(parts.locals[i - 1] != self.locals[x] for i, x in enumerate(code) if i not in (0, at)):
                 raise FactoringError(f"{event} has touched another group in {code}")
+            groups = tuple([self._group(x) for x in (parts.locals[at - 1 : at] if at else parts.locals)])
+            others = [x for i, x in enumerate(code) if i not in (0, at)] if at else []
+            shared = self._share(parts.shared, self._owing([*others, *map(self.grouped, groups)]))
             fault = NOBODY if (rule := rule_of(event)) is None or rule.fault is None else rule.fault.position
             if parts.shared.budget != (self.full if fault == NOBODY else _spent(self.full, fault)):
                 raise FactoringError(f"{event} has not spent what its rule says in {code}")
-            groups = tuple([self._group(x) for x in parts.locals])
-            label, core = self._label(system, event, after), self.core(into[0])
-            found.append(Happened(rule_key(event), *_where(event), label, fault, core, groups))
+            label, core = self._label(system, event, after), self.core(shared)
+            found.append(Happened(rule_key(event), _where(event)[2], label, fault, core, groups))
         return found
 
     def system(self, code: Code) -> System:
@@ -403,6 +396,10 @@ class Effects(Coding):
         if set(known) != set(found):
             raise FactoringError(f"two systems that look the same from {key} differ in what can happen")
         return known
+
+
+def _union(seen: Iterable[int]) -> int:
+    return reduce(or_, seen, 0)
 
 
 @cache

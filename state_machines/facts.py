@@ -19,7 +19,7 @@ from protocol.events import (
 )
 from protocol.gym import State
 from protocol.system import OF_NOBODY, RuleKey
-from protocol.trainer import GIVEN_UP, HELD, AttemptStatus, GroupStatus
+from protocol.trainer import GIVEN_UP, HELD, AttemptStatus, Entry, GroupStatus
 from protocol.wire import Call
 from state_machines.factor import Local, Sibling
 
@@ -30,31 +30,36 @@ EVERYTHING: Final = (1 << 13) - 1
 WAIT_FACTS: Final = RUNNING | NOT_READY  # what keeps a waiting prepare from its answer
 SEAL_FACTS: Final = UNSEALED | UNHELD
 
-_READY: Final = WAIT_FACTS | STILL_NOT_READY
-_PAYMENT: Final = OWING | UNPAYABLE | FRESH | _READY  # all or nothing; what it releases may end a prepare
+_PAYMENT: Final = OWING | UNPAYABLE | FRESH  # all or nothing
 SEES: Final[dict[RuleKey, int]] = {
-    # an event of nobody's group: what it can see of the groups; of others, everything
+    # an event of nobody's group: what it can see of the groups, while no prepare waits; of others, everything
     Flush: _PAYMENT,
     (LoseRequest, Call.ACKNOWLEDGE): _PAYMENT,
     (LoseReply, Call.ACKNOWLEDGE): _PAYMENT,
     ReconcileLedger: RETAINED,
     DrainDies: OWING,
-    Snapshot: OWING | WAIT_FACTS,  # it begins with a strict flush when there is a debt
+    Snapshot: OWING,  # it begins with a strict flush when there is a debt
     Prepare: WAIT_FACTS,
     Answer: 0,
-    Deadline: WAIT_FACTS,
+    Deadline: 0,
     Commit: WAIT_FACTS,
     CommitFails: 0,
     Publish: OWING | RECORDED,
-    Resume: WAIT_FACTS,
+    Resume: 0,
     (LoseRequest, Call.PREPARE): 0,
-    (LoseReply, Call.PREPARE): WAIT_FACTS,
-    (LoseRequest, Call.COMMIT): WAIT_FACTS,
+    (LoseReply, Call.PREPARE): 0,
+    (LoseRequest, Call.COMMIT): 0,
     (LoseReply, Call.COMMIT): WAIT_FACTS,
     (LoseRequest, Call.RESUME): 0,
-    (LoseReply, Call.RESUME): WAIT_FACTS,
+    (LoseReply, Call.RESUME): 0,
 }
+WAITING: Final = WAIT_FACTS | STILL_NOT_READY  # what any event can see on top while a prepare waits: it may end it
 assert set(SEES) <= OF_NOBODY
+
+
+def seen_by(rule: RuleKey, every: int, *, waiting: bool) -> int:
+    """Return what an event of nobody's group sees of what there is to see of all groups."""
+    return every & (SEES.get(rule, EVERYTHING) | (WAITING if waiting else 0))
 
 
 def facts(found: Local) -> int:
@@ -62,8 +67,8 @@ def facts(found: Local) -> int:
     seen = 0
     for sibling in found.siblings:
         seen |= of_sibling(sibling)
-        last = sibling.cells[-1].entry if sibling.cells else None
-        if found.status is GroupStatus.GENERATING and last is not None and last.status is AttemptStatus.RESERVED:
+        last = entries(sibling)[-1:]
+        if found.status is GroupStatus.GENERATING and last and last[0].status is AttemptStatus.RESERVED:
             seen |= RESERVED
     return seen
 
@@ -92,6 +97,11 @@ def of_sibling(sibling: Sibling) -> int:
 
 def of_peer(sibling: Sibling) -> int:
     """Return what the siblings of its group can see of a sibling: readiness, and what keeps the group from its seal."""
-    last = sibling.cells[-1].entry if sibling.cells else None
-    unsealed = UNSEALED if last is None or last.status is not AttemptStatus.SEALED else 0
-    return (of_sibling(sibling) & WAIT_FACTS) | unsealed | (UNHELD if last != HELD else 0)
+    last = entries(sibling)[-1:]
+    unsealed = UNSEALED if not last or last[0].status is not AttemptStatus.SEALED else 0
+    return (of_sibling(sibling) & WAIT_FACTS) | unsealed | (UNHELD if last != [HELD] else 0)
+
+
+def entries(sibling: Sibling) -> list[Entry]:
+    """Return what the ledger has of a sibling. After a restart Gym may know of an attempt that the ledger does not."""
+    return [cell.entry for cell in sibling.cells if cell.entry is not None]

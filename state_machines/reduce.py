@@ -64,17 +64,21 @@ def applicable(wanted: Reductions, scope: Scope) -> Reductions:
 
 def local(found: Local, on: Reductions, scope: Scope) -> Local:
     """Return the group without what is over and what nothing reads."""
-    if on.store:
-        keep = restarts(scope)
-        siblings = tuple(Sibling(_trimmed([_stored(c, keep) for c in s.cells]), s.published) for s in found.siblings)
-        found = Local(found.status, found.published, siblings)
-    if not on.history or found.status is None:
-        return found
-    siblings = tuple(Sibling(tuple(map(_over, s.cells)), s.published) for s in found.siblings)
-    done = found.status in OVER and all(c in (GONE, OWNED) for s in siblings for c in s.cells)
-    if done:
+    started = found.status is not None
+    siblings = tuple([sibling(s, on, scope, started=started) for s in found.siblings])
+    if on.history and found.status in OVER and all(c in (GONE, OWNED) for s in siblings for c in s.cells):
         return Local(GroupStatus.DROPPED, None, (Sibling((GONE,)),) * len(siblings))
     return Local(found.status, found.published, siblings)
+
+
+def sibling(found: Sibling, on: Reductions, scope: Scope, *, started: bool) -> Sibling:
+    """Return the sibling of a group without what is over and what nothing reads. `started`: the group was admitted."""
+    if on.store:
+        keep = restarts(scope)
+        found = Sibling(_trimmed([_stored(c, keep) for c in found.cells]), found.published)
+    if on.history and started:
+        found = Sibling(tuple([_over(c) for c in found.cells]), found.published)
+    return found
 
 
 def _trimmed(cells: list[Cell]) -> tuple[Cell, ...]:
@@ -163,7 +167,7 @@ def _spent(checkpoint_id: str, current: str | None) -> bool:
 
 def closed_local(found: Local) -> Local:
     """Return the group as far as SYSTEM events can tell: one that is over everywhere is as good as none."""
-    siblings = tuple(Sibling(_trimmed([_unseen(c) for c in s.cells])) for s in found.siblings)
+    siblings = tuple([closed_sibling(s) for s in found.siblings])
     if found.status is None:
         return Local(None, None, siblings)
     if found.status not in (GroupStatus.READY_TO_FINALIZE, *OVER):
@@ -171,6 +175,11 @@ def closed_local(found: Local) -> Local:
     if all(c in (GONE, OWNED) for s in siblings for c in s.cells):
         return Local(None, None, (Sibling(),) * len(siblings))
     return Local(GroupStatus.DROPPED, None, siblings)
+
+
+def closed_sibling(found: Sibling) -> Sibling:
+    """Return the sibling as far as SYSTEM events can tell."""
+    return Sibling(_trimmed([_unseen(c) for c in found.cells]))
 
 
 REST: Final = Shared(True, NOT_ENTERED, None, True, SnapshotState(), False, (0,) * len(Fault))

@@ -49,7 +49,7 @@ class Successors(Effects):
         try:
             for i in self._positions(code):
                 head, tail = code[1:i], code[i + 1 :]
-                for label, shared, local in self.moves[code[0], self.seen_by(code, i), code[i]]:
+                for label, shared, local in self.moves[code[0], self.seen_outside(code, i), code[i]]:
                     found.append((label, self.sort((shared, *head, local, *tail))))
             for label, shared, column in self.turns[code[0], every]:
                 into = self.columns[column]
@@ -70,10 +70,11 @@ class Successors(Effects):
         `parts` are the positions of groups whose moves are wanted, and 0 for the turns; None for all.
         """
         parts = range(len(code)) if parts is None else parts
-        moves, turns = {}, ()
+        moves: dict[int, tuple[Move, ...]] = {}
+        turns: tuple[Turn, ...] = ()
         for i in parts:
             if i:
-                moves[i] = self.moves[code[0], self.seen_by(code, i), code[i]] = self.moves_of(code, i)
+                moves[i] = self.moves[code[0], self.seen_outside(code, i), code[i]] = self.moves_of(code, i)
         if 0 in parts:
             every = self.everybody(code)
             turns = self.turns[code[0], every] = self.turns_of(code, every)
