@@ -20,31 +20,36 @@ from state_machines.facts import NOT_READY
 from state_machines.successors import Successors
 
 Yes = NDArray[np.bool_]
+Bits = NDArray[np.uint8]
 CHUNK: Final = 1 << 14  # rows expanded at once
+FEW: Final = 1 << 12  # states that are looked at before it pays to ask which of them are hopeless
+
+
+READY, COMMITTED, REOPENED = 1, 2, 4  # the bits of an answer
 
 
 class Answers:
-    """The answers to one question, by packed code."""
+    """What is known of closed codes, as bits, by their packed form."""
 
     def __init__(self) -> None:
         self.known: Packed | None = None
-        self.yes: Yes = np.empty(0, np.bool_)
+        self.bits: Bits = np.empty(0, np.uint8)
 
-    def of(self, packed: Packed) -> tuple[Yes, Yes]:
-        """Return which codes are answered, and the answers."""
+    def of(self, packed: Packed) -> tuple[Yes, Bits]:
+        """Return which codes are answered, and the answers (0 for the others)."""
         if self.known is None:
-            return np.zeros(len(packed), np.bool_), np.zeros(len(packed), np.bool_)
+            return np.zeros(len(packed), np.bool_), np.zeros(len(packed), np.uint8)
         at = np.searchsorted(self.known, packed)
         at[at == len(self.known)] = 0
         answered = self.known[at] == packed
-        return answered, answered & self.yes[at]
+        return answered, np.where(answered, self.bits[at], 0).astype(np.uint8)
 
-    def add(self, packed: Packed, yes: Yes) -> None:
+    def add(self, packed: Packed, bits: Bits) -> None:
         """Add the answers of codes that have none."""
         if self.known is not None:
-            packed, yes = np.concatenate([self.known, packed]), np.concatenate([self.yes, yes])
+            packed, bits = np.concatenate([self.known, packed]), np.concatenate([self.bits, bits])
         order = np.argsort(packed, kind="stable")
-        self.known, self.yes = packed[order], yes[order]
+        self.known, self.bits = packed[order], bits[order]
 
     def __len__(self) -> int:
         return 0 if self.known is None else len(self.known)
@@ -61,88 +66,66 @@ class Closures:
         self.guard = guard
         self.successors = Successors(policy, scope, closed=True)
         self.batch = Batch(self.successors)
-        self.answers = {name: Answers() for name in ("ready", "committed", "reopened")}
-        self._alone = Answers()
+        self._answers, self._alone, self._through = Answers(), Answers(), Answers()
         self._facts: list[tuple[bool, bool, bool]] = []  # of shared parts: committed, reopened, at rest
         self._kept: list[bool] = []
         self._of_shared, self._of_local = Column(self._facts, np.bool_), Column(self._kept, np.bool_)
 
     def __len__(self) -> int:
-        return sum(map(len, self.answers.values()))
+        return len(self._answers) + len(self._alone) + len(self._through)
 
-    def ready(self, rows: Rows) -> Yes:
-        """Return which states have a continuation that makes Gym ready."""
-        return self._decide(rows, self.answers["ready"], self._is_ready, self._hopeless)
+    def of(self, rows: Rows) -> Bits:
+        """Return which goals the states can reach.
 
-    def committed(self, rows: Rows) -> Yes:
-        """Return which states have a continuation that commits the snapshot under way before its deadline."""
-        return self._decide(
-            rows,
-            self.answers["committed"],
-            lambda x: self._shared(x)[:, 0],
-            lambda x: self._shared(x)[:, 2] | self._hopeless(x),
-            in_time=True,
-        )
+        `READY`: some continuation makes Gym ready. `COMMITTED`: some continuation commits the snapshot under way
+        before its deadline. `REOPENED`: some continuation opens Gym's admission and ends the snapshot; not decided
+        where that is to be sought beyond a state that can never be ready (`reopened`).
+        """
+        return self._decide(rows, self._answers, self._hopeless)
 
     def reopened(self, rows: Rows) -> Yes:
-        """Return which states have a continuation that opens Gym's admission and ends the snapshot."""
-        return self._decide(rows, self.answers["reopened"], lambda x: self._shared(x)[:, 1], _nothing)
+        """Return which states have a continuation that opens Gym's admission and ends the snapshot, through any."""
+        return self._decide(rows, self._through, _nothing) & REOPENED > 0
 
-    def _decide(
-        self,
-        rows: Rows,
-        answers: Answers,
-        goal: Callable[[Rows], Yes],
-        hopeless: Callable[[Rows], Yes],
-        *,
-        in_time: bool = False,
-    ) -> Yes:
+    def _decide(self, rows: Rows, answers: Answers, hopeless: Callable[[Rows], Yes]) -> Bits:
         packed, where, back = np.unique(pack(rows), return_index=True, return_inverse=True)
-        answered, yes = answers.of(packed)
+        answered, bits = answers.of(packed)
         if not answered.all():
             new = ~answered
-            self._explore(rows[where[new]], packed[new], answers, goal, hopeless, in_time)
-            yes = answers.of(packed)[1]
-        return yes[back]
+            self._explore(rows[where[new]], packed[new], answers, hopeless)
+            bits = answers.of(packed)[1]
+        found: Bits = bits[back]
+        return found
 
-    def _explore(
-        self,
-        rows: Rows,
-        names: Packed,
-        answers: Answers,
-        goal: Callable[[Rows], Yes],
-        hopeless: Callable[[Rows], Yes],
-        in_time: bool,
-    ) -> None:
+    def _explore(self, rows: Rows, names: Packed, answers: Answers, hopeless: Callable[[Rows], Yes]) -> None:
         """Answer for codes that have no answer, given sorted, and for all that they lead to."""
-        found, yes, pending = [names], [], names
-        sources, targets, count = [np.empty(0, np.int64)], [names[:0]], 0
+        found, bits, pending = [names], [], names
+        sources, targets, labels = [np.empty(0, np.int64)], [names[:0]], [np.empty(0, np.int64)]
+        count, enough = 0, FEW + 4 * len(rows)
         while len(rows):
-            reached = goal(rows)
-            yes.append(reached)
-            inner = np.flatnonzero(~reached)
-            inner = inner[~hopeless(rows[inner])]
+            bits.append(self._reached(rows))
+            inner = np.arange(len(rows)) if len(pending) <= enough else np.flatnonzero(~hopeless(rows))
             fresh: list[Rows] = [rows[:0]]
             found.append(names[:0])
             for at in range(0, len(inner), CHUNK):
                 part = inner[at : at + CHUNK]
                 edges = self.batch.expand(rows[part])
-                kept = self._in_time()[edges.labels] if in_time else np.ones(len(edges.labels), np.bool_)
-                after, owner = edges.rows[kept], part[edges.sources[kept]]
-                into = pack(after)
-                sources.append(owner + count)
+                into = pack(edges.rows)
+                sources.append(part[edges.sources] + count)
                 targets.append(into)
+                labels.append(edges.labels)
                 into, where = np.unique(into, return_index=True)
                 new = ~(answers.of(into)[0] | among(into, pending))
-                fresh.append(after[where[new]])
+                fresh.append(edges.rows[where[new]])
                 found[-1] = np.concatenate([found[-1], into[new]])
                 pending = merged(pending, into[new])
                 self.guard(len(pending))
             count += len(rows)
             rows, names = np.concatenate(fresh), found[-1]
-        names, good = np.concatenate(found), np.concatenate(yes)
-        _backwards(names, good, np.concatenate(sources), np.concatenate(targets), answers)
-        answers.add(names, good)
+        names, reached = np.concatenate(found), np.concatenate(bits)
+        in_time = np.array([label.in_time for label in self.successors.labels], np.bool_)[np.concatenate(labels)]
+        _backwards(names, reached, np.concatenate(sources), np.concatenate(targets), in_time, answers)
+        answers.add(names, reached)
 
     # Facts
 
@@ -153,9 +136,11 @@ class Closures:
             self._facts.append((p.committed(system), p.reopened(system), rests))
         return self._of_shared()[rows[:, 0]]
 
-    def _is_ready(self, rows: Rows) -> Yes:
-        """Gym is ready when it is of every group."""
-        return ~_any(self.batch.facts()[rows[:, 1:]] & NOT_READY)
+    def _reached(self, rows: Rows) -> Bits:
+        """Return which goals the states are at. Gym is ready when it is of every group."""
+        shared, ready = self._shared(rows), ~_any(self.batch.facts()[rows[:, 1:]] & NOT_READY)
+        bits: Bits = (ready * READY + shared[:, 0] * COMMITTED + shared[:, 1] * REOPENED).astype(np.uint8)
+        return bits
 
     def _hopeless(self, rows: Rows) -> Yes:
         """Return which states have a group that can never be ready, whatever the others do.
@@ -177,10 +162,7 @@ class Closures:
         return lost
 
     def _ready_alone(self, rows: Rows) -> Yes:
-        return self._decide(rows, self._alone, self._is_ready, _nothing)
-
-    def _in_time(self) -> Yes:
-        return np.array([label.in_time for label in self.successors.labels], np.bool_)
+        return self._decide(rows, self._alone, _nothing) & READY > 0
 
 
 def _any(facts: NDArray[Any]) -> Yes:
@@ -192,18 +174,22 @@ def _nothing(rows: Rows) -> Yes:
     return np.zeros(len(rows), np.bool_)
 
 
-def _backwards(names: Packed, good: Yes, sources: Ints, targets: Packed, answers: Answers) -> None:
-    """Mark in `good` all that leads to something good, or to a code that is known to be."""
-    answered, yes = answers.of(targets)
-    good[sources[yes]] = True
-    sources, targets = sources[~answered], targets[~answered]
+def _backwards(names: Packed, bits: Bits, sources: Ints, targets: Packed, in_time: Yes, answers: Answers) -> None:
+    """Give each code, in `bits`, every goal that something it leads to has, or that a known code has."""
+    answered, known = answers.of(targets)
     order = np.argsort(names, kind="stable")
-    at = order[np.searchsorted(names[order], targets)]
+    inner = np.flatnonzero(~answered)
+    at = order[np.searchsorted(names[order], targets[inner])]
     back = np.argsort(at, kind="stable")
-    before, counts = sources[back], np.bincount(at, minlength=len(names))
+    before, allowed = sources[inner][back], in_time[inner][back]
+    counts = np.bincount(at, minlength=len(names))
     starts = np.cumsum(counts) - counts
-    front = np.flatnonzero(good)
-    while len(front):
-        into = before[spread(starts[front], counts[front])[1]]
-        front = np.unique(into[~good[into]])
-        good[front] = True
+    for goal in (READY, COMMITTED, REOPENED):
+        leads = answered & (known & goal > 0) & (in_time if goal == COMMITTED else True)
+        bits[sources[leads]] |= goal
+        front = np.flatnonzero(bits & goal)
+        while len(front):
+            edges = spread(starts[front], counts[front])[1]
+            into = before[edges[allowed[edges]] if goal == COMMITTED else edges]
+            front = np.unique(into[bits[into] & goal == 0])
+            bits[front] |= goal

@@ -14,7 +14,7 @@ from protocol import properties as p
 from protocol.findings import Cause, Property
 from protocol.state import System
 from state_machines.batches import KEYED, Batch, Column, Index, Ints, Rows
-from state_machines.closures import Closures, Yes
+from state_machines.closures import COMMITTED, READY, REOPENED, Closures, Yes
 from state_machines.facts import OWING
 from state_machines.verdict import Verdict
 
@@ -53,11 +53,13 @@ class Levels:
         while len(self._preparing) < len(self.successors.shared):
             alone = (len(self._preparing), *[self.successors.empty] * (rows.shape[1] - 1))
             self._preparing.append(p.preparing(self.successors.decode(alone)))
-        codes, all_of_them = self.closed(rows), np.arange(len(rows))
-        stranded = self._fails(self.closures.ready, codes, all_of_them)
-        sound = np.flatnonzero(~stranded)
-        blocked = self._fails(self.closures.committed, codes, sound[self._in_preparation()[rows[sound, 0]]])
-        closed = self._fails(self.closures.reopened, codes, np.flatnonzero(~(stranded | blocked)))
+        codes = self.closed(rows)
+        can = self.closures.of(codes)
+        stranded = can & READY == 0
+        blocked = ~stranded & self._in_preparation()[rows[:, 0]] & (can & COMMITTED == 0)
+        closed = ~(stranded | blocked) & (can & REOPENED == 0)
+        at = np.flatnonzero(closed)
+        closed[at] = ~self.closures.reopened(codes[at])
         found: dict[Verdict, int] = {}
         for broken, name, blamed in (
             (stranded, Property.RECOVERABLE, p.blame),
@@ -73,13 +75,6 @@ class Levels:
             cause = p.closed_by(self.successors.decode(alone))
             found.setdefault(Verdict(Property.REOPENS.value, cause.value), int(at[first]))
         return stranded | blocked | closed, found
-
-    @staticmethod
-    def _fails(question: Callable[[Rows], Yes], codes: Rows, at: Ints) -> Yes:
-        """Return which of the states at these positions are answered with no; of the others, none."""
-        found = np.zeros(len(codes), np.bool_)
-        found[at] = ~question(codes[at])
-        return found
 
     def _blame(self, rows: Rows, blamed: Blamed) -> Ints:
         """Return the blame of each row as one number: the least of its groups."""
