@@ -7,7 +7,7 @@ history. Whether a state is recoverable is decided by the probe of `recovery`, o
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -21,7 +21,7 @@ from protocol.scope import Scope
 from protocol.state import System, initial
 from protocol.system import enabled, step
 from state_machines.batches import Batch, Ints, Packed, Rows, TooWide, among, merged, pack
-from state_machines.closures import CHUNK, Closures
+from state_machines.closures import CHUNK, Closures, Yes
 from state_machines.explore import NOBODY, Watcher
 from state_machines.levels import Levels
 from state_machines.reduce import ALL, Reductions
@@ -30,7 +30,9 @@ from state_machines.successors import Code, Successors
 from state_machines.verdict import Verdict
 
 LIVENESS: Final = (Property.RECOVERABLE, Property.UNBLOCKED, Property.REOPENS)
-RECOVERIES: Final = 20  # how many times the bound on states the recoveries of one level may lead to
+RECOVERIES: Final = 20  # how many times the bound on states the recoveries that are asked for at once may lead to
+EARLY: Final = 1 << 6  # states of which every level is judged before the next
+MANY: Final = 1 << 20  # states that are judged at once at most, while nothing is broken
 
 
 @frozen
@@ -104,10 +106,17 @@ class Chunk(NamedTuple):
     vias: Ints
 
 
+class _Broken(Exception):
+    """A state that was judged late is broken, so that what lies beyond it should not have been explored."""
+
+
 class Explorer:
     """One exploration, level by level. `prove` runs it to its end.
 
     A level is an array of codes. States are numbered in the order in which a breadth-first search meets them.
+
+    After the first levels many are judged at once, which is much faster, as long as nothing is broken. When something
+    is, what was explored is dropped, but for the tables, and from then on every level is judged before the next.
     """
 
     def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL) -> None:
@@ -115,17 +124,34 @@ class Explorer:
         self.successors = Successors(policy, scope, on)
         self.batch = Batch(self.successors)
         self.closures = Closures(policy, scope)
+        self.levels = Levels(self.batch, self.closures)
+        self._begin(late=True)
+
+    def _begin(self, *, late: bool) -> None:
+        self.late, self.judged = late, 0
         self.chunks: list[Chunk] = []
         self.states, self.transitions, self.depth = 0, 0, 0
         self.found: dict[Verdict, tuple[int, int, Code]] = {}
-        self.levels = Levels(self.batch, self.closures)
 
     def run(self, bounds: Bounds = Bounds(), watch: Watcher | None = None) -> None:
         """Explore until nothing is left. Raises Stopped, TooWide or KeyboardInterrupt; what is known by then stays."""
+        look = self._looker(bounds, watch)
+        try:
+            try:
+                self._explore(look)
+            except Stopped:
+                self._judge(beyond=True)
+                raise
+        except _Broken:
+            self._begin(late=False)
+            self._explore(look)
+
+    def _looker(self, bounds: Bounds, watch: Watcher | None) -> Callable[[int], None]:
+        """Return what is called with the number of states, now and then: it tells `watch`, and stops at a bound."""
         most = bounds.max_states or 0
         enough = memory() + available() if bounds.max_memory is None else bounds.max_memory << 20
 
-        def look(states: int, most: int, where: str = "", pending: int = 0) -> None:
+        def look(states: int, most: int = most, where: str = "", pending: int = 0) -> None:
             if watch is not None:
                 done = len(self.closures) + pending
                 watch(states=self.states, transitions=self.transitions, depth=self.depth, recoveries=done)
@@ -135,22 +161,26 @@ class Explorer:
                 raise Stopped(f"more than {enough >> 20:,} MiB of memory")
 
         self.closures.guard = lambda pending: look(
-            pending, most * RECOVERIES, f" in the recoveries of one level, {RECOVERIES} times {most:,}", pending
+            pending, most * RECOVERIES, f" in recoveries at once, {RECOVERIES} times {most:,}", pending
         )
+        return look
+
+    def _explore(self, look: Callable[[int], None]) -> None:
         start = np.array([self.successors.encode(initial(self.policy, self.scope))], np.int32)
         visited = pack(start)
         frontier, first = self._admit(Chunk(start, np.array([NOBODY]), np.array([0])))
         while len(frontier):
             level, seen = [], visited[:0]
             for at in range(0, len(frontier), CHUNK):
-                look(self.states + len(seen), most)
+                look(self.states + len(seen))
                 chunk, names = self._expand(frontier[at : at + CHUNK], first[at : at + CHUNK], visited, seen)
                 level.append(chunk)
                 seen = merged(seen, names)
-            look(self.states + len(seen), most)
+            look(self.states + len(seen))
             visited = merged(visited, seen)
             frontier, first = self._admit(Chunk(*map(np.concatenate, zip(*level, strict=True))))
             self.depth += bool(len(frontier))
+        self._judge(beyond=True)
 
     def _expand(self, rows: Rows, numbers: Ints, visited: Packed, seen: Packed) -> tuple[Chunk, Packed]:
         """Return what is new after these states, and its names, sorted."""
@@ -176,11 +206,29 @@ class Explorer:
             reached._replace(parents=reached.parents.astype(np.uint32), vias=reached.vias.astype(np.uint16))
         )
         self.states += len(numbers)
+        waiting = self.states - self.judged
+        if self.late and self.states > EARLY and waiting < min(3 * self.judged, MANY):
+            return reached.rows, numbers
+        broken = self._judge(beyond=False)[waiting - len(numbers) :]
+        return reached.rows[~broken], numbers[~broken]
+
+    def _judge(self, *, beyond: bool) -> Yes:
+        """Judge what was not judged yet; return what is broken.
+
+        Raises _Broken when something is and exploration has gone `beyond` it.
+        """
+        waiting = [chunk for chunk, at in zip(self.chunks, self._firsts(), strict=True) if at >= self.judged]
+        if not waiting:
+            return np.zeros(0, np.bool_)
+        reached = Chunk(*map(np.concatenate, zip(*waiting, strict=True)))
         broken, verdicts = self.levels.judge(reached.rows)
+        if verdicts and (beyond or len(waiting) > 1):
+            raise _Broken
         for verdict, at in verdicts.items():
             where = int(reached.parents[at]), int(reached.vias[at]), tuple(reached.rows[at].tolist())
             self.found.setdefault(verdict, where)
-        return reached.rows[~broken], numbers[~broken]
+        self.judged, self.late = self.states, self.late and not verdicts
+        return broken
 
     # Histories
 
@@ -216,8 +264,8 @@ class Explorer:
         raise AssertionError(f"no real event {wanted.name} leads from {system} to {code}")
 
     def findings(self) -> Iterator[Shortest]:
-        """Yield what was found, shortest histories first."""
-        found = [Shortest(verdict, self.history(*where)) for verdict, where in self.found.items()]
+        """Yield what was found after states that are known to be sound, shortest histories first."""
+        found = [Shortest(verdict, self.history(*x)) for verdict, x in self.found.items() if x[0] < self.judged]
         yield from sorted(found, key=lambda x: (x.length, x.verdict))
 
 
