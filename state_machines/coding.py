@@ -13,7 +13,7 @@ from protocol.scope import Scope
 from protocol.state import System
 from state_machines import reduce
 from state_machines.factor import Cell, FactoringError, Local, Parts, Shared, Sibling, join, split
-from state_machines.facts import OWING, facts
+from state_machines.facts import OWING, of_group, of_sibling
 from state_machines.reduce import ALL, Reductions
 from state_machines.watched import Watched
 
@@ -31,7 +31,8 @@ class Group(NamedTuple):
 OF_KIN: Final = (
     *("shared", "locals", "facts", "absent", "waiting", "groups", "siblings", "heads", "cells", "cells_of"),
     *("_shared_ids", "_local_ids", "_group_ids", "_sibling_ids", "_head_ids", "_cell_ids", "_of_cells"),
-    *("_reduced_ids", "_raw_shared", "_ranks", "_budgeted", "_cores"),
+    *("_reduced_siblings", "_reduced_heads", "_dealt_ids", "seen_of", "_over", "_given_up"),
+    *("_raw_shared", "_budgeted", "_cores"),
 )  # no policy changes what a part is called
 
 
@@ -63,14 +64,19 @@ class Coding:
         self._head_ids: dict[Local, int] = {}
         self._cell_ids: dict[Cell, int] = {}
         self._raw_shared: dict[tuple[Shared, bool], int] = {}
-        self._reduced_ids: dict[tuple[int, bool], int] = {}
+        self._reduced_siblings: dict[tuple[int, bool], int] = {}
+        self._reduced_heads: dict[tuple[int, bool], tuple[int, int | None]] = {}
+        self._dealt_ids: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.seen_of: list[int] = []  # of a sibling
+        self._over: list[bool] = []  # of a sibling
+        self._given_up: list[tuple[int, ...]] = []  # of a sibling: cells
         self._of_cells: dict[tuple[int, ...], int] = {}
-        self._ranks: dict[Cell | Sibling, int] = {}
         self._budgeted: dict[tuple[int, Budget], int] = {}
         self._cores: dict[int, int] = {}
         self.full: Budget = (0,) * len(scope.budget()) if closed else scope.budget()
         self._begin()
-        self.empty = self._local(Local(None, None, (Sibling(),) * scope.siblings))
+        self._gone = self._cell(reduce.GONE)
+        self.empty = self.intern(Local(None, None, (Sibling(),) * scope.siblings))
         assert self.empty == 0
 
     def _begin(self) -> None:
@@ -100,7 +106,7 @@ class Coding:
         return self._code(split(system))
 
     def _code(self, parts: Parts) -> Code:
-        ids = [self.grouped(self._group(x)) for x in parts.locals]
+        ids = [self.intern(x) for x in parts.locals]
         return (self._share(parts.shared, self._owing(ids)), *ids)
 
     def _owing(self, locals_: Sequence[int]) -> bool:
@@ -145,75 +151,111 @@ class Coding:
 
     def intern(self, found: Local) -> int:
         """Return the number of a group, reduced."""
-        return self.grouped(self._group(found))
+        return self.grouped(self.group_of(found))
 
-    def _local(self, raw: Local) -> int:
-        found = reduce.local(raw, self.on, self.scope)
-        if self.closed:
-            found = reduce.closed_local(found)
-        if self.on.pool:
-            found = reduce.pooled(found, self._rank, self._rank if self.on.siblings else None)
-        elif self.on.siblings:
-            found = found._replace(siblings=tuple(sorted(found.siblings, key=self._rank)))
-        known = self._local_ids.get(found)
-        if known is None:
-            known = self._local_ids[found] = len(self.locals)
-            self.locals.append(found)
-            self.groups.append(self._group(found))
-            self.facts.append(facts(found))
-            self.absent.append(found.status is None)
-            if self.on.groups and not self.closed and found.status is None and known:
-                raise FactoringError("a group that was not admitted has left something behind: groups are not equal")
-        return known
-
-    def _rank(self, part: Cell | Sibling) -> int:
-        return self._ranks.setdefault(part, len(self._ranks))
+    def group_of(self, found: Local) -> Group:
+        """Return the group by the numbers of its parts, as they are."""
+        return Group(self.head(found._replace(siblings=())), tuple([self.sibling(x) for x in found.siblings]))
 
     def grouped(self, group: Group) -> int:
         """Return the number of the group that has these parts, reduced."""
         known = self._group_ids.get(group)
         if known is None:
-            siblings = [self._reduced(x, group.head) for x in group.siblings]
-            like = Group(group.head, tuple(sorted(siblings) if self.on.siblings else siblings))
+            like = self._reduced(group)
             known = self._group_ids.get(like)
             if known is None:
-                found = tuple([self.siblings[x] for x in like.siblings])
-                known = self._local(self.heads[group.head]._replace(siblings=found))
-            self._group_ids[group] = self._group_ids[like] = known
+                known = self._group_ids[like] = self._new(like)
+            self._group_ids[group] = known
         return known
 
-    def _reduced(self, sibling: int, head: int) -> int:
-        """Return the sibling of a group with this head, reduced."""
+    def _new(self, group: Group) -> int:
+        new, head, seen = len(self.locals), self.heads[group.head], 0
+        for x in group.siblings:
+            seen |= self.seen_of[x]
+        self.locals.append(head._replace(siblings=tuple([self.siblings[x] for x in group.siblings])))
+        self.groups.append(group)
+        self.facts.append(of_group(head.status, seen))
+        self.absent.append(head.status is None)
+        if self.on.groups and not self.closed and head.status is None and new:
+            raise FactoringError("a group that was not admitted has left something behind: groups are not equal")
+        return new
+
+    def _reduced(self, group: Group) -> Group:
+        """Return the group without what nothing reads, its siblings in canonical order."""
+        siblings = [self._reduced_sibling(x, group.head) for x in group.siblings]
+        head, instead = self._reduced_head(group.head, all(self._over[x] for x in siblings))
+        if instead is not None:
+            siblings = [instead] * len(siblings)
+        pool = sorted([c for x in siblings for c in self._given_up[x]]) if self.on.pool else []
+        if not pool or pool[0] == pool[-1]:
+            return Group(head, tuple(sorted(siblings) if self.on.siblings else siblings))
+        bare = [self._dealt(x, (self._gone,) * len(self._given_up[x])) for x in siblings]
+        if self.on.siblings:
+            bare.sort()
+        dealt, at = [], 0
+        for x in bare:
+            size = len(self._given_up[x])
+            dealt.append(self._dealt(x, tuple(pool[at : at + size])))
+            at += size
+        return Group(head, tuple(dealt))
+
+    def _reduced_head(self, head: int, over: bool) -> tuple[int, int | None]:
+        known = self._reduced_heads.get((head, over))
+        if known is None:
+            found, instead = reduce.group(self.heads[head], self.on, over=over)
+            if self.closed:
+                found, closed = reduce.closed_group(found, over=over)
+                instead = closed or instead
+            known = self.head(found), None if instead is None else self.sibling(instead)
+            self._reduced_heads[head, over] = known
+        return known
+
+    def _reduced_sibling(self, sibling: int, head: int) -> int:
         key = sibling, self.heads[head].status is not None
-        known = self._reduced_ids.get(key)
+        known = self._reduced_siblings.get(key)
         if known is None:
             found = reduce.sibling(self.siblings[sibling], self.on, self.scope, started=key[1])
-            if self.closed:
-                found = reduce.closed_sibling(found)
-            known = self._reduced_ids[key] = self._sibling(found)
+            known = self._reduced_siblings[key] = self.sibling(reduce.closed_sibling(found) if self.closed else found)
         return known
 
-    def _group(self, found: Local) -> Group:
-        head = found._replace(siblings=())
-        known = self._head_ids.get(head)
+    def _dealt(self, sibling: int, pool: tuple[int, ...]) -> int:
+        """Return the sibling with these given-up attempts instead of its own."""
+        key = sibling, pool
+        known = self._dealt_ids.get(key)
         if known is None:
-            known = self._head_ids[head] = len(self.heads)
-            self.heads.append(head)
-        return Group(known, tuple([self._sibling(x) for x in found.siblings]))
+            rest, given_up = iter(pool), self._given_up[sibling]
+            cells = [self.cells[next(rest) if x in given_up else x] for x in self.cells_of[sibling]]
+            known = self._dealt_ids[key] = self.sibling(self.siblings[sibling]._replace(cells=tuple(cells)))
+        return known
 
-    def _sibling(self, found: Sibling) -> int:
+    # Parts of groups
+
+    def head(self, found: Local) -> int:
+        """Return the number of a group without its siblings."""
+        known = self._head_ids.get(found)
+        if known is None:
+            known = self._head_ids[found] = len(self.heads)
+            self.heads.append(found)
+        return known
+
+    def sibling(self, found: Sibling) -> int:
+        """Return the number of a sibling, as it is."""
         known = self._sibling_ids.get(found)
         if known is None:
             known = self._sibling_ids[found] = len(self.siblings)
+            cells = tuple([self._cell(x) for x in found.cells])
             self.siblings.append(found)
-            self.cells_of.append(tuple([self._cell(x) for x in found.cells]))
+            self.cells_of.append(cells)
+            self.seen_of.append(of_sibling(found))
+            self._over.append(reduce.over(found))
+            self._given_up.append(tuple([x for x in cells if reduce.given_up(self.cells[x])]))
         return known
 
     def of_cells(self, cells: tuple[int, ...]) -> int:
         """Return the number of the sibling that has these cells."""
         known = self._of_cells.get(cells)
         if known is None:
-            known = self._of_cells[cells] = self._sibling(Sibling(tuple([self.cells[x] for x in cells])))
+            known = self._of_cells[cells] = self.sibling(Sibling(tuple([self.cells[x] for x in cells])))
         return known
 
     def _cell(self, found: Cell) -> int:

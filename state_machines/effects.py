@@ -344,7 +344,7 @@ class Effects(Coding):
             parts = split(after)
             if at and any(parts.locals[i - 1] != self.locals[x] for i, x in enumerate(code) if i not in (0, at)):
                 raise FactoringError(f"{event} has touched another group in {code}")
-            groups = tuple([self._group(x) for x in (parts.locals[at - 1 : at] if at else parts.locals)])
+            groups = tuple([self.group_of(x) for x in (parts.locals[at - 1 : at] if at else parts.locals)])
             others = [x for i, x in enumerate(code) if i not in (0, at)] if at else []
             shared = self._share(parts.shared, self._owing([*others, *map(self.grouped, groups)]))
             fault = NOBODY if (rule := rule_of(event)) is None or rule.fault is None else rule.fault.position

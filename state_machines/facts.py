@@ -21,7 +21,7 @@ from protocol.gym import State
 from protocol.system import OF_NOBODY, RuleKey
 from protocol.trainer import GIVEN_UP, HELD, AttemptStatus, Entry, GroupStatus
 from protocol.wire import Call
-from state_machines.factor import Local, Sibling
+from state_machines.factor import Sibling
 
 RUNNING, NOT_READY, OWING, UNPAYABLE, FRESH, STILL_NOT_READY, RESERVED, RETAINED, RECORDED = (1 << n for n in range(9))
 FIRST: Final = 1 << 9  # this group is the next one to be admitted
@@ -62,19 +62,13 @@ def seen_by(rule: RuleKey, every: int, *, waiting: bool) -> int:
     return every & (SEES.get(rule, EVERYTHING) | (WAITING if waiting else 0))
 
 
-def facts(found: Local) -> int:
-    """Return what others can see of a group, as a set of bits."""
-    seen = 0
-    for sibling in found.siblings:
-        seen |= of_sibling(sibling)
-        last = entries(sibling)[-1:]
-        if found.status is GroupStatus.GENERATING and last and last[0].status is AttemptStatus.RESERVED:
-            seen |= RESERVED
-    return seen
+def of_group(status: GroupStatus | None, siblings: int) -> int:
+    """Return what others can see of a group: what can be seen of its siblings, as a set of bits."""
+    return siblings if status is GroupStatus.GENERATING else siblings & ~RESERVED
 
 
 def of_sibling(sibling: Sibling) -> int:
-    """Return what others outside its group can see of a sibling."""
+    """Return what others can see of a sibling. That an attempt is reserved counts while its group is generating."""
     seen = 0
     for cell in sibling.cells:
         execution, owed = cell.execution, cell.owed
@@ -92,7 +86,8 @@ def of_sibling(sibling: Sibling) -> int:
             seen |= RETAINED
         if cell.durable is not None:
             seen |= RECORDED
-    return seen
+    last = entries(sibling)[-1:]
+    return seen | (RESERVED if last and last[0].status is AttemptStatus.RESERVED else 0)
 
 
 def of_peer(sibling: Sibling) -> int:

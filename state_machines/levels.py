@@ -15,6 +15,7 @@ from protocol.findings import Cause, Property
 from protocol.state import System
 from state_machines.batches import KEYED, Batch, Column, Index, Ints, Rows
 from state_machines.closures import COMMITTED, READY, REOPENED, Closures, Yes
+from state_machines.coding import Group
 from state_machines.facts import OWING
 from state_machines.verdict import Verdict
 
@@ -29,6 +30,7 @@ class Levels:
         self.batch, self.closures = batch, closures
         self.successors = batch.successors
         self._closed_local: list[int] = []
+        self._closed_sibling: list[int] = []
         self._closed_shared: list[tuple[int, int]] = []
         self._preparing: list[bool] = []
         self._local, self._shared = Column(self._closed_local), Column(self._closed_shared)
@@ -38,8 +40,11 @@ class Levels:
     def closed(self, rows: Rows) -> Rows:
         """Return the closed codes of the same states."""
         mine, into = self.successors, self.closures.successors
-        for x in mine.locals[len(self._closed_local) :]:
-            self._closed_local.append(into.intern(x))
+        for sibling in mine.siblings[len(self._closed_sibling) :]:
+            self._closed_sibling.append(into.sibling(sibling))
+        for group in mine.groups[len(self._closed_local) :]:
+            siblings = tuple([self._closed_sibling[x] for x in group.siblings])
+            self._closed_local.append(into.grouped(Group(into.head(mine.heads[group.head]), siblings)))
         for shared in mine.shared[len(self._closed_shared) :]:
             self._closed_shared.append((into.intern_shared(shared), into.intern_shared(shared, owing=True)))
         owing = (self.batch.facts()[rows[:, 1:]] & OWING).any(axis=1)

@@ -18,10 +18,8 @@ from attrs import evolve, frozen
 
 from protocol.policy import AXES, Granularity, Guard, Late, Policy
 from protocol.scope import Fault, Scope, ScopeError
-from state_machines.factor import FactoringError
-from state_machines.prove import Bounds, Shortest, prove
-from state_machines.recovery import Unknown
-from state_machines.search import search
+from state_machines.prove import Bounds, Shortest
+from state_machines.prove_plainly import prove_anyhow
 from state_machines.watched import Kin, watched
 
 BASE: Final = Scope(groups=1, siblings=2, attempts=2, snapshots=1, failures=0, lost_replies=0)
@@ -144,19 +142,11 @@ def decide(policy: Policy, faults: str, base: Scope = BASE, limit: int = LIMIT, 
     What explorations with the same `kin` learn is shared.
     """
     scope, under = column(faults, base), watched(policy, kin)
-    try:
-        proof = prove(under, scope, Bounds(max_states=limit))
-        findings, states, stopped = proof.findings, proof.states, proof.stopped
-        if stopped == "interrupted":
-            raise KeyboardInterrupt
-    except FactoringError:
-        states, stopped = 0, None
-        try:
-            findings = tuple(Shortest(x.verdict, x.events) for x in search(under, scope) if x.verdict.word != "unfair")
-        except Unknown as unknown:
-            findings, stopped = (), str(unknown)
+    proof = prove_anyhow(under, scope, Bounds(max_states=limit))
+    if proof.stopped == "interrupted":
+        raise KeyboardInterrupt
     fixed = tuple((name, getattr(policy, name).value) for name in AXES if name in under.reads)
-    return Cell(faults, fixed, findings, states, stopped)
+    return Cell(faults, fixed, proof.findings, proof.states, proof.stopped)
 
 
 def cover(

@@ -1,11 +1,11 @@
 """What exploration may forget, because nothing that can still happen would ever read it.
 
 Each reduction is a function from parts to parts that are *bisimilar*: the same events with the same effects, the same
-verdicts, the same causes. `Reductions` switches each one off; `tests/prove/test_prove_verdicts.py` shows that verdicts
-and shortest lengths do not depend on it. None of them applies where a restart could read what it drops.
+verdicts, the same causes. (`coding` applies them, sorts siblings, and deals out what was given up.) `Reductions`
+switches each one off; `tests/prove/test_prove_verdicts.py` shows that verdicts and shortest lengths do not depend on
+it. None of them applies where a restart could read what it drops.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from attrs import evolve, frozen
@@ -62,15 +62,6 @@ def applicable(wanted: Reductions, scope: Scope) -> Reductions:
     return Reductions(wanted.siblings, groups, history, pool, wanted.store, wanted.tables and wanted.store)
 
 
-def local(found: Local, on: Reductions, scope: Scope) -> Local:
-    """Return the group without what is over and what nothing reads."""
-    started = found.status is not None
-    siblings = tuple([sibling(s, on, scope, started=started) for s in found.siblings])
-    if on.history and found.status in OVER and all(c in (GONE, OWNED) for s in siblings for c in s.cells):
-        return Local(GroupStatus.DROPPED, None, (Sibling((GONE,)),) * len(siblings))
-    return Local(found.status, found.published, siblings)
-
-
 def sibling(found: Sibling, on: Reductions, scope: Scope, *, started: bool) -> Sibling:
     """Return the sibling of a group without what is over and what nothing reads. `started`: the group was admitted."""
     if on.store:
@@ -114,18 +105,16 @@ def given_up(cell: Cell) -> bool:
     return cell.entry is not None and cell.entry.status in GIVEN_UP
 
 
-def pooled(found: Local, rank: Callable[[Cell], int], order: Callable[[Sibling], int] | None) -> Local:
-    """Return the group with its given-up attempts dealt out anew, in the order of `rank`, over siblings in `order`."""
-    pool = sorted([c for s in found.siblings for c in s.cells if given_up(c)], key=rank)
-    bare = list(found.siblings)
-    if pool and pool[0] != pool[-1]:
-        bare = [Sibling(tuple([GONE if given_up(c) else c for c in s.cells]), s.published) for s in bare]
-    if order is not None:
-        bare.sort(key=order)
-    if pool and pool[0] != pool[-1]:
-        rest = iter(pool)
-        bare = [Sibling(tuple([next(rest) if c == GONE else c for c in s.cells]), s.published) for s in bare]
-    return Local(found.status, found.published, tuple(bare))
+def over(found: Sibling) -> bool:
+    """Return whether nothing is left of a sibling but that it was."""
+    return all(c in (GONE, OWNED) for c in found.cells)
+
+
+def group(head: Local, on: Reductions, *, over: bool) -> tuple[Local, Sibling | None]:
+    """Return the head of a group (`over`: so are all its siblings), and what each sibling is then, if it changes."""
+    if on.history and over and head.status in OVER:
+        return Local(GroupStatus.DROPPED, None, ()), Sibling((GONE,))
+    return head, None
 
 
 def shared(found: Shared, on: Reductions, scope: Scope, *, owing: bool) -> Shared:
@@ -165,16 +154,11 @@ def _spent(checkpoint_id: str, current: str | None) -> bool:
 # nobody restarts. What was seen of an attempt that was given up names its cause, and changes nothing that happens.
 
 
-def closed_local(found: Local) -> Local:
-    """Return the group as far as SYSTEM events can tell: one that is over everywhere is as good as none."""
-    siblings = tuple([closed_sibling(s) for s in found.siblings])
-    if found.status is None:
-        return Local(None, None, siblings)
-    if found.status not in (GroupStatus.READY_TO_FINALIZE, *OVER):
-        return Local(found.status, None, siblings)
-    if all(c in (GONE, OWNED) for s in siblings for c in s.cells):
-        return Local(None, None, (Sibling(),) * len(siblings))
-    return Local(GroupStatus.DROPPED, None, siblings)
+def closed_group(head: Local, *, over: bool) -> tuple[Local, Sibling | None]:
+    """Return the same as far as SYSTEM events can tell: a group that is over everywhere is as good as none."""
+    if head.status is None or head.status not in (GroupStatus.READY_TO_FINALIZE, *OVER):
+        return Local(head.status, None, ()), None
+    return (Local(None, None, ()), Sibling()) if over else (Local(GroupStatus.DROPPED, None, ()), None)
 
 
 def closed_sibling(found: Sibling) -> Sibling:

@@ -17,7 +17,8 @@ from protocol.events import Event
 from state_machines.campaign.shard import HTTP, MODEL, PROVE, Found, Outcome, Shard, from_json, worker_name
 from state_machines.database import open_database, silent
 from state_machines.hunt import INTERRUPTED, digest, hunt
-from state_machines.prove import Bounds, prove
+from state_machines.prove import Bounds
+from state_machines.prove_plainly import prove_anyhow
 from state_machines.targets.base import Target
 from state_machines.targets.options import TargetChoice
 from state_machines.trace import Trace, found_by
@@ -90,7 +91,7 @@ def _alone(url: str) -> Iterator[None]:
 
 def _prove(shard: Shard) -> Outcome:
     """A proof of the scope. What its bounds leave open is unknown."""
-    proof = prove(shard.policy, shard.scope, Bounds(max_states=shard.states))
+    proof = prove_anyhow(shard.policy, shard.scope, Bounds(max_states=shard.states))
     if proof.stopped == INTERRUPTED:
         raise KeyboardInterrupt
     findings = tuple(_found(shard, x.verdict, x.events, None) for x in proof.findings)

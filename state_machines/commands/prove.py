@@ -15,8 +15,7 @@ from state_machines.commands.progress import telling
 from state_machines.designs import design as in_place
 from state_machines.explore import TooMany, Watcher, explore_system
 from state_machines.prove import Bounds, Proof
-from state_machines.prove import prove as proved
-from state_machines.prove_plainly import prove_plainly
+from state_machines.prove_plainly import prove_anyhow, prove_plainly
 from state_machines.reduce import NONE
 from state_machines.replay import replay
 from state_machines.report.listing import unfair
@@ -64,7 +63,7 @@ def prove(
             if fair or design != "acknowledge":
                 proofs.append(prove_plainly(policy, scope, bounds, watch=watch, fair=fair))
             else:
-                proofs.append(proved(policy, scope, bounds, watch=watch))
+                proofs.append(prove_anyhow(policy, scope, bounds, watch=watch))
         counts.append(count_raw(policy, scope, max_states) if raw and proofs[-1].exhaustive else None)
         if not as_json:
             print_proof(out(), proofs[-1], counts[-1], lassos=design == "acknowledge")
