@@ -6,20 +6,20 @@ is one sentence with the file and, where there is one, the number of the event.
 
 import json
 import os
-import platform
-import tempfile
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import cattrs
 from attrs import frozen
 
 from protocol.events import Event, EventError, from_json
 from protocol.policy import AXES, Policy, PolicyError, spell
 from protocol.scope import Scope, ScopeError
 from state_machines.verdict import Verdict
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 FORMAT: Final = "stranded/trace"
 VERSION: Final = 1
@@ -48,6 +48,8 @@ class Trace:
 
 def found_by(seed: int | None, how: str) -> dict[str, str | int]:
     """Return who found a trace: how, the seed, and the versions that matter."""
+    import platform
+
     out: dict[str, str | int] = {"how": how}
     if seed is not None:
         out["seed"] = seed
@@ -59,15 +61,12 @@ def found_by(seed: int | None, how: str) -> dict[str, str | int]:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
         return "unknown"
-
-
-_converter = cattrs.Converter(forbid_extra_keys=True)
-_converter.register_unstructure_hook(Event, lambda event: event.to_json())
-_converter.register_unstructure_hook(Policy, lambda policy: policy.axes())
 
 
 def to_json(trace: Trace) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def to_json(trace: Trace) -> dict[str, Any]:
         "policy": trace.policy.axes(),
         "scope": trace.scope.sizes(),
         "events": [event.to_json() for event in trace.events],
-        "verdict": None if trace.verdict is None else _converter.unstructure(trace.verdict),
+        "verdict": None if trace.verdict is None else attrs.asdict(trace.verdict),
         "found_by": dict(trace.found_by),
     }
 
@@ -100,6 +99,8 @@ def make_folder_of(path: Path) -> None:
 
 def write(path: Path, text: str) -> Path:
     """Write a file so that no reader ever sees half of it, and return `path`. Its folder exists. Raises TraceError."""
+    import tempfile
+
     if not path.parent.is_dir():
         raise TraceError(f"{path} cannot be written: there is no folder {path.parent}")
     try:
@@ -203,10 +204,20 @@ def _verdict(data: object) -> Verdict | None:
         return None
     if not isinstance(data, dict) or not all(isinstance(v, str) for v in data.values()):
         raise TraceError("verdict is not an object with property and cause")
+    from cattrs import BaseValidationError
+    from cattrs.errors import ForbiddenExtraKeysError
+
     try:
-        return _converter.structure(data, Verdict)
-    except (cattrs.BaseValidationError, cattrs.errors.ForbiddenExtraKeysError):
+        return _converter().structure(data, Verdict)
+    except (BaseValidationError, ForbiddenExtraKeysError):
         raise TraceError("verdict is not an object with property and cause") from None
+
+
+@cache
+def _converter() -> "Converter":
+    from cattrs import Converter
+
+    return Converter(forbid_extra_keys=True)
 
 
 def _found_by(data: object) -> dict[str, str | int]:

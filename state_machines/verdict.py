@@ -16,7 +16,6 @@ from protocol.events import Event
 from protocol.properties import Cause, Property
 from protocol.state import System
 from state_machines.recovery import SystemRecovery, Unknown
-from state_machines.settling import SystemFairness
 
 
 @frozen(order=True)
@@ -108,6 +107,8 @@ class Judge:
     """
 
     def __init__(self, limit: int = 2_000_000, *, fair: bool = False) -> None:
+        from state_machines.settling import SystemFairness
+
         self.limit, self.fair = limit, fair
         self.recovery = SystemRecovery(limit)
         self.fairness = SystemFairness(self.recovery)
