@@ -38,10 +38,7 @@ def _run(arguments: "list[str] | None") -> "NoReturn":
 
     import click
 
-    from protocol.policy import PolicyError
-    from protocol.scope import ScopeError
     from state_machines.commands.group import stranded
-    from state_machines.trace import TraceError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -53,8 +50,8 @@ def _run(arguments: "list[str] | None") -> "NoReturn":
     except click.UsageError as error:
         error.show()
         sys.exit(2)
-    except (click.ClickException, TraceError, PolicyError, ScopeError) as error:
-        _end(error.format_message() if isinstance(error, click.ClickException) else str(error))
+    except click.ClickException as error:
+        _end(error.format_message())
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
@@ -65,11 +62,24 @@ def _run(arguments: "list[str] | None") -> "NoReturn":
         _end(f"{where}{error.strerror or error}")
     except UnicodeError as error:
         _end(f"a name or a URL that cannot be written: {error!s:.120}")
+    except ValueError as error:
+        if not isinstance(error, _bad_input()):
+            raise
+        _end(str(error))
     except SystemExit:
         if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # the reader of a pipe went away: nobody saw a verdict
             sys.exit(141)
         raise
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _bad_input() -> "tuple[type[ValueError], ...]":
+    """Return the errors about what was given. To ask for them only when there is an error saves their import."""
+    from protocol.policy import PolicyError
+    from protocol.scope import ScopeError
+    from state_machines.trace import TraceError
+
+    return TraceError, PolicyError, ScopeError
 
 
 def _end(sentence: str) -> "NoReturn":
