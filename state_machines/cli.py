@@ -67,8 +67,8 @@ def _run(arguments: "list[str] | None") -> "NoReturn":
             raise
         _end(str(error))
     except SystemExit:
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # the reader of a pipe went away: nobody saw a verdict
-            sys.exit(141)
+        if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
+            sys.exit(141)  # the reader of a pipe went away: nobody saw a verdict
         raise
     sys.exit(code if isinstance(code, int) else 0)
 
