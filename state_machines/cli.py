@@ -5,6 +5,7 @@ used, 3 unknown, 130 interrupted, 141 the reader of a pipe went away. Bad input 
 a traceback. Everything is imported inside, so that Ctrl-C ends in a sentence from the first moment on.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -26,6 +27,8 @@ def main(arguments: "list[str] | None" = None) -> "NoReturn":
     try:
         from state_machines import interrupt
 
+        # Nothing here does linear algebra, and numpy comes in half the time when it starts no threads for it.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with interrupt.noticed():
             _run(arguments)
     except KeyboardInterrupt:
