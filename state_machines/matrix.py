@@ -18,8 +18,7 @@ from attrs import evolve, frozen
 
 from protocol.policy import AXES, Granularity, Guard, Late, Policy
 from protocol.scope import Fault, Scope, ScopeError
-from state_machines.prove import Bounds, Shortest
-from state_machines.prove_plainly import prove_anyhow
+from state_machines.prove import Bounds, Shortest, prove_anyhow
 from state_machines.watched import Kin, watched
 
 BASE: Final = Scope(groups=1, siblings=2, attempts=2, snapshots=1, failures=0, lost_replies=0)

@@ -23,6 +23,7 @@ from protocol.system import enabled, step
 from state_machines.batches import Batch, Ints, Packed, Rows, TooWide, among, merged, pack
 from state_machines.closures import CHUNK, Closures, Yes
 from state_machines.explore import NOBODY, Watcher
+from state_machines.factor import FactoringError
 from state_machines.levels import Levels
 from state_machines.reduce import ALL, Reductions
 from state_machines.resources import available, memory
@@ -277,7 +278,10 @@ def prove(
     on: Reductions = ALL,
     watch: Watcher | None = None,
 ) -> Proof:
-    """Return what holds for `policy` in `scope`. An interruption or a bound ends it with what is known by then."""
+    """Return what holds for `policy` in `scope`. An interruption or a bound ends it with what is known by then.
+
+    Raises FactoringError when the tables do not describe the policy.
+    """
     started, stopped = time.perf_counter(), None
     explorer = Explorer(policy, scope, on)
     collecting = gc.isenabled()
@@ -307,3 +311,13 @@ def prove(
         stopped is None,
         stopped,
     )
+
+
+def prove_anyhow(policy: Policy, scope: Scope, bounds: Bounds, *, watch: Watcher | None = None) -> Proof:
+    """Return what `prove` does, or, where its tables do not describe the policy, the same from real systems."""
+    try:
+        return prove(policy, scope, bounds, watch=watch)
+    except FactoringError:
+        from state_machines.prove_plainly import prove_plainly
+
+        return prove_plainly(policy, scope, bounds, watch=watch, fair=False)

@@ -9,8 +9,7 @@ import time
 from protocol.policy import Policy
 from protocol.scope import Scope
 from state_machines.explore import Watcher
-from state_machines.factor import FactoringError
-from state_machines.prove import Bounds, Proof, Shortest, Stopped, prove
+from state_machines.prove import Bounds, Proof, Shortest, Stopped
 from state_machines.recovery import Unknown
 from state_machines.resources import available, memory
 from state_machines.search import search
@@ -48,11 +47,3 @@ def prove_plainly(
         proof.stopped = str(error)
     proof.seconds, proof.peak_memory = time.perf_counter() - started, memory(peak=True)
     return proof
-
-
-def prove_anyhow(policy: Policy, scope: Scope, bounds: Bounds, *, watch: Watcher | None = None) -> Proof:
-    """Return what `prove` does, or, where its tables do not describe the policy, the same from real systems."""
-    try:
-        return prove(policy, scope, bounds, watch=watch)
-    except FactoringError:
-        return prove_plainly(policy, scope, bounds, watch=watch, fair=False)

@@ -17,8 +17,7 @@ from protocol.events import Event
 from state_machines.campaign.shard import HTTP, MODEL, PROVE, Found, Outcome, Shard, from_json, worker_name
 from state_machines.database import open_database, silent
 from state_machines.hunt import INTERRUPTED, digest, hunt
-from state_machines.prove import Bounds
-from state_machines.prove_plainly import prove_anyhow
+from state_machines.prove import Bounds, prove_anyhow
 from state_machines.targets.base import Target
 from state_machines.targets.options import TargetChoice
 from state_machines.trace import Trace, found_by

@@ -1,14 +1,14 @@
 """Options that several commands share: policies, the scope's flags, where messages and progress go."""
 
 import importlib
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 from attrs import fields
-from rich.console import Console
 
 from protocol.policy import Policy, PolicyError, spell
 from protocol.policy import parse as parse_policy
@@ -18,6 +18,8 @@ from protocol.scope import parse as parse_scope
 F = TypeVar("F", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     _ParamType = click.ParamType[Policy]
 else:  # click before 8.4 has no generic ParamType
     _ParamType = click.ParamType
@@ -95,21 +97,42 @@ def command_line(verb: str, policies: Iterable[Policy], scope: Scope, *further: 
     return shlex.join(["stranded", verb, *words])
 
 
-def console() -> Console:
+class Printer(Protocol):
+    """Prints lines with a style: a console, or `Plain`."""
+
+    def print(
+        self, text: str, /, *, style: str | None = None, markup: bool | None = None, soft_wrap: bool | None = None
+    ) -> None: ...
+
+
+class Plain:
+    """Prints what a console would where there are no styles and no width: the words. It needs no rich."""
+
+    def print(
+        self, text: str, /, *, style: str | None = None, markup: bool | None = None, soft_wrap: bool | None = None
+    ) -> None:
+        click.echo(text)
+
+
+def plain(stream: TextIO | None) -> bool:
+    """Return whether a stream is no terminal, and nothing asks rich to take it for one."""
+    return not (stream is not None and stream.isatty()) and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys()
+
+
+def console() -> "Console":
     """Return the console for progress and messages: standard error, without colour when it is not a terminal."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
 
 
-class Output(Console):
-    """A console that says by its exit code that the reader of a pipe went away: nobody saw a verdict."""
-
-    def on_broken_pipe(self) -> None:
-        try:
-            super().on_broken_pipe()
-        except SystemExit:
-            raise SystemExit(141) from None
-
-
-def out() -> Console:
+def out() -> "Console":
     """Return the console for results: standard output, plain when it is not a terminal."""
+    from state_machines.commands.output import Output
+
     return Output(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def lines() -> Printer:
+    """Return the same for results that are lines of text, without tables."""
+    return Plain() if plain(sys.stdout) else out()

@@ -1,13 +1,12 @@
 """How far a long command is: one line of a terminal, a new line now and then where the cursor cannot go back."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from state_machines.commands.options import console
+from state_machines.commands.options import console, plain
 
 EVERY: Final = 10.0  # seconds between two lines of a dumb terminal
 
@@ -15,8 +14,7 @@ EVERY: Final = 10.0  # seconds between two lines of a dumb terminal
 @contextmanager
 def telling(what: str) -> Iterator[Callable[[str], None] | None]:
     """Give a function that shows how far `what` is, after the time that it has taken; None off a terminal."""
-    to = console()
-    if not to.is_terminal:
+    if plain(sys.stderr) or not (to := console()).is_terminal:
         yield None
         return
     if to.is_dumb_terminal:
@@ -30,6 +28,8 @@ def telling(what: str) -> Iterator[Callable[[str], None] | None]:
 
         yield say
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     text = TextColumn("{task.description}", markup=False)
     with Progress(SpinnerColumn(), TimeElapsedColumn(), text, console=to, transient=True) as bar:
         task = bar.add_task(what, total=None)

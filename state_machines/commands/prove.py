@@ -6,21 +6,15 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import click
-from rich.console import Console
 
 from protocol.policy import Policy, named, spell
 from protocol.scope import Scope
-from state_machines.commands.options import POLICY, out, scope_options
+from state_machines.commands.options import POLICY, Printer, lines, scope_options
 from state_machines.commands.progress import telling
-from state_machines.designs import design as in_place
 from state_machines.explore import TooMany, Watcher, explore_system
-from state_machines.prove import Bounds, Proof
-from state_machines.prove_plainly import prove_anyhow, prove_plainly
+from state_machines.prove import Bounds, Proof, Shortest, prove_anyhow
 from state_machines.reduce import NONE
-from state_machines.replay import replay
-from state_machines.report.listing import unfair
 from state_machines.resources import memory
-from state_machines.verdict import Judge
 
 
 @click.command()
@@ -59,20 +53,21 @@ def prove(
     proofs, counts, bounds = [], [], Bounds(max_states, max_memory)
     chosen = policies or (named("prompt_group"),)
     for policy in chosen:
-        with progress(policy) as watch, in_place(design):
+        with progress(policy) as watch:
             if fair or design != "acknowledge":
-                proofs.append(prove_plainly(policy, scope, bounds, watch=watch, fair=fair))
+                proofs.append(plainly(policy, scope, bounds, watch, fair=fair, design=design))
             else:
                 proofs.append(prove_anyhow(policy, scope, bounds, watch=watch))
         counts.append(count_raw(policy, scope, max_states) if raw and proofs[-1].exhaustive else None)
         if not as_json:
-            print_proof(out(), proofs[-1], counts[-1], lassos=design == "acknowledge")
+            print_proof(lines(), proofs[-1], counts[-1], lassos=design == "acknowledge")
         if proofs[-1].stopped == "interrupted":
             break
     later = [Proof(policy, scope, stopped=NOT_BEGUN, fair=fair) for policy in chosen[len(proofs) :]]
     proofs, counts = proofs + later, counts + [None] * len(later)
     if later and not as_json:
-        out().print(f"not begun, so unknown: {'; '.join(spell(x.policy) for x in later)}", style="yellow", markup=False)
+        unknown = "; ".join(spell(x.policy) for x in later)
+        lines().print(f"not begun, so unknown: {unknown}", style="yellow", markup=False)
     if as_json:
         click.echo(json.dumps({"proofs": [to_json(*x) for x in zip(proofs, counts, strict=True)]}, indent=1))
     if any(proof.findings for proof in proofs):
@@ -96,6 +91,15 @@ def progress(policy: Policy) -> Iterator[Watcher | None]:
             say(f"{states:,} states{judged}, depth {depth}, {memory() >> 20:,} MiB")
 
         yield watch
+
+
+def plainly(policy: Policy, scope: Scope, bounds: Bounds, watch: Watcher | None, *, fair: bool, design: str) -> Proof:
+    """Return the proof over real systems, under a design of Gym."""
+    from state_machines.designs import design as in_place
+    from state_machines.prove_plainly import prove_plainly
+
+    with in_place(design):
+        return prove_plainly(policy, scope, bounds, watch=watch, fair=fair)
 
 
 def count_raw(policy: Policy, scope: Scope, bound: int | None) -> int | None:
@@ -133,7 +137,7 @@ def to_json(proof: Proof, raw: int | None) -> dict[str, Any]:
     }
 
 
-def print_proof(to: Console, proof: Proof, raw: int | None, *, lassos: bool = True) -> None:
+def print_proof(to: Printer, proof: Proof, raw: int | None, *, lassos: bool = True) -> None:
     """Print one proof: each property, the shortest history of each cause, and what was visited.
 
     `lassos`: an unfair history is followed by how a fair run never settles, which the tables know of one design only.
@@ -149,8 +153,7 @@ def print_proof(to: Console, proof: Proof, raw: int | None, *, lassos: bool = Tr
         for number, event in enumerate(finding.events, 1):
             to.print(f"    {number:2}  {event}", markup=False, soft_wrap=True)
         if lassos and not finding.verdict.ends:
-            lasso = unfair(replay(proof.policy, proof.scope, finding.events, Judge(fair=True)))
-            to.print(f"  {lasso}", markup=False, soft_wrap=True)
+            to.print(f"  {lasso(proof, finding)}", markup=False, soft_wrap=True)
     counted = "" if raw is None else f" ({raw:,} without reductions)"
     recoveries = "" if proof.closed is None else f"{proof.closed:,} verdicts of recoveries, "
     states = "1 state" if proof.states == 1 else f"{proof.states:,} states"
@@ -163,3 +166,12 @@ def print_proof(to: Console, proof: Proof, raw: int | None, *, lassos: bool = Tr
     )
     if not proof.exhaustive:
         to.print(f"  not exhausted: {proof.stopped}; what was not found is unknown", style="yellow", markup=False)
+
+
+def lasso(proof: Proof, finding: Shortest) -> str:
+    """Return how a fair run never settles after an unfair history."""
+    from state_machines.replay import replay
+    from state_machines.report.listing import unfair
+    from state_machines.verdict import Judge
+
+    return unfair(replay(proof.policy, proof.scope, finding.events, Judge(fair=True)))
