@@ -1,5 +1,7 @@
 """`stranded prove`: every state of a scope, every property decided, the shortest history of each violation."""
 
+import atexit
+import gc
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +52,7 @@ def prove(
     """
     if raw and design != "acknowledge":
         raise click.UsageError("--raw counts the states of the acknowledging design; with --design every state is raw")
+    atexit.register(gc.freeze)  # the process ends with the proof: looking through everything once more frees nothing
     proofs, counts, bounds = [], [], Bounds(max_states, max_memory)
     chosen = policies or (named("prompt_group"),)
     for policy in chosen:
