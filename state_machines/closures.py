@@ -191,5 +191,7 @@ def _backwards(names: Packed, bits: Bits, sources: Ints, targets: Packed, in_tim
         while len(front):
             edges = spread(starts[front], counts[front])[1]
             into = before[edges[allowed[edges]] if goal == COMMITTED else edges]
-            front = np.unique(into[bits[into] & goal == 0])
+            fresh = np.zeros(len(names), np.bool_)
+            fresh[into] = True
+            front = np.flatnonzero(fresh & (bits & goal == 0))
             bits[front] |= goal

@@ -85,7 +85,7 @@ class Levels:
         """Return the blame of each row as one number: the least of its groups."""
         keys = (rows[:, :1].astype(np.int64) << KEYED) | rows[:, 1:]
         index, flat = self._blames[blamed], keys.ravel()
-        unknown = np.unique(flat[index.find(flat) < 0])
+        unknown = np.unique(flat[index.find(flat) < 0], return_index=True)[0]
         values = []
         for shared, local in (divmod(key, 1 << KEYED) for key in unknown.tolist()):
             others = [self.successors.empty] * (rows.shape[1] - 2)
