@@ -126,7 +126,7 @@ class Effects(Coding):
         self.real_steps = 0
         self._label_ids: dict[Label, int] = {}
         self._lessons: dict[tuple[Code, int, int], Lessons] = {}
-        self._checked: set[int] = set()  # parts whose round trip was seen: shared ones, and ~local
+        self._checked: set[int | tuple[int]] = set()  # parts whose round trip was seen: ~shared, siblings, (head,)
         self._peers: list[int] = []  # of each sibling
         self._units: list[list[tuple[int, int, int]]] = []  # of each group
         self._effects: dict[tuple[int, int, int, int], tuple[Effect, ...]] = {}
@@ -135,8 +135,9 @@ class Effects(Coding):
         self._heads: list[dict[int, int]] = []  # by column: head to head
         self._pieces: list[dict[tuple[int, ...], tuple[int, ...]]] = []  # by column: a cell to the cells it becomes
         self._mapped: list[dict[tuple[int, int], int]] = []  # by column: sibling to sibling, by what `_pieces` know
-        self._system: tuple[Code, System] | None = None
-        self._derived = 0
+        self._asked: tuple[Code, bool] | None = None
+        self._possible: tuple[System, dict[tuple[int, int], list[Event]]]
+        self.derived = self.verified = 0
         self.whole_siblings = reductions.restarts(scope)  # a published ledger belongs to a whole sibling
         super().__init__(policy, scope, on, closed=closed)
 
@@ -174,9 +175,9 @@ class Effects(Coding):
                         return self.moves_of(code, at)
                     changed = tuple([x for x in others if x is not None])
                 found.append(Move(label, self.budgeted(into, left), self.grouped(Group(after, changed))))
-        self._derived += 1
-        if self._derived % SAMPLE == 1:
+        if self.derived % SAMPLE == 0:
             self._verify(code, at, found)
+        self.derived += 1
         return tuple(found)
 
     def seen_outside(self, code: Code, at: int) -> int:
@@ -337,10 +338,16 @@ class Effects(Coding):
         return self._really(code, at, unit)
 
     def _really(self, code: Code, at: int, unit: int) -> list[Happened]:
-        system, found = self.system(code), []
-        possible = enabled(system, self.owners, OF_A_GROUP if at else OF_NOBODY)
-        events = [e for e in possible if _where(e)[:2] == (at, unit) and rule_key(e) not in UNFACTORED]
-        for event, after in self._steps(system, events):
+        if (code, at > 0) != self._asked:
+            system = self.system(code)
+            events: dict[tuple[int, int], list[Event]] = {}
+            for event in enabled(system, self.owners, OF_A_GROUP if at else OF_NOBODY):
+                if rule_key(event) not in UNFACTORED:
+                    events.setdefault(_where(event)[:2], []).append(event)
+            self._asked, self._possible = (code, at > 0), (system, events)
+        system, events = self._possible
+        found = []
+        for event, after in self._steps(system, events.get((at, unit), [])):
             parts = split(after)
             if at and any(parts.locals[i - 1] != self.locals[x] for i, x in enumerate(code) if i not in (0, at)):
                 raise FactoringError(f"{event} has touched another group in {code}")
@@ -355,15 +362,15 @@ class Effects(Coding):
         return found
 
     def system(self, code: Code) -> System:
-        """Return the system of a code, after a check that nothing of it is lost on the way."""
-        if self._system is not None and self._system[0] == code:
-            return self._system[1]
+        """Return the system of a code, after a check that nothing of its parts is lost on the way."""
         system = self.decode(code)
-        self._system = code, system
-        if code[0] not in self._checked or not self._checked.issuperset({~x for x in code[1:]}):
+        siblings = {x for local in code[1:] for x in self.groups[local].siblings}
+        heads = {(self.groups[local].head,) for local in code[1:]}
+        parts: set[int | tuple[int]] = {~code[0], *siblings, *heads}
+        if not self._checked.issuperset(parts):
             if self._encode(system) != code:
                 raise FactoringError(f"{code} does not survive the round trip through its system")
-            self._checked.update((code[0], *[~x for x in code[1:]]))
+            self._checked.update(parts)
         return system
 
     def _steps(self, system: System, events: Sequence[Event]) -> list[tuple[Event, System]]:
@@ -382,6 +389,7 @@ class Effects(Coding):
 
     def _verify(self, code: Code, at: int, found: Iterable[Move]) -> None:
         """Raise FactoringError unless `found` are the real moves of the group at a position."""
+        self.verified += 1
         system = self.decode(code)
         events = [e for e in enabled(system, self.owners, OF_A_GROUP) if _where(e)[0] == at]
         real = set()

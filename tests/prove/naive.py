@@ -31,14 +31,19 @@ FAULTS = (
 
 
 class Naive:
-    """Every state, and every verdict's shortest history length."""
+    """Every state, and every verdict's shortest history length. `whole` is False where there are more than `most`."""
 
-    def __init__(self, policy: Policy, scope: Scope) -> None:
+    whole = True
+
+    def __init__(self, policy: Policy, scope: Scope, most: int | None = None) -> None:
         start = initial(policy, scope)
         self.ids: dict[System, int] = {start: 0}
         self.states = [start]
         self.rows: list[list[tuple[Event, int]]] = []
         for system in self.states:
+            if most is not None and len(self.states) > most:
+                self.whole = False
+                return
             row = []
             for event in enabled(system):
                 after = step(system, event)
