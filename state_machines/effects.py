@@ -40,7 +40,7 @@ from protocol.wire import Call
 from state_machines import reduce as reductions
 from state_machines.coding import OF_KIN, Code, Coding, Group
 from state_machines.factor import FactoringError, split
-from state_machines.facts import FIRST, SEAL_FACTS, UNEVEN, WAIT_FACTS, entries, of_peer, seen_by
+from state_machines.facts import FIRST, SEAL_FACTS, UNEVEN, WAIT_FACTS, entries, of_peer, seen_by, sends
 from state_machines.reduce import ALL, Reductions
 from state_machines.watched import Lessons, Watched
 
@@ -215,7 +215,8 @@ class Effects(Coding):
         for x in self._look((core, *code[1:]), at, unit):
             after = x.groups[0]
             if x.rule in TOUCHING:
-                column = self._column((core, head, after.head, x.rule, self._outcome(own, x.attempt, after, unit)))
+                outcome = self._outcome(own, x.attempt, after, unit)
+                column = self._column((head, after.head, x.rule, outcome, sends(self.shared[core])))
                 for i in range(len(before)):
                     if i != unit:
                         self._record(column, head, before[i], after.siblings[i])

@@ -21,7 +21,7 @@ from protocol.gym import State
 from protocol.system import OF_NOBODY, RuleKey
 from protocol.trainer import GIVEN_UP, HELD, AttemptStatus, Entry, GroupStatus
 from protocol.wire import Call
-from state_machines.factor import Sibling
+from state_machines.factor import Shared, Sibling
 
 RUNNING, NOT_READY, OWING, UNPAYABLE, FRESH, STILL_NOT_READY, RESERVED, RETAINED, RECORDED = (1 << n for n in range(9))
 FIRST: Final = 1 << 9  # this group is the next one to be admitted
@@ -100,3 +100,8 @@ def of_peer(sibling: Sibling) -> int:
 def entries(sibling: Sibling) -> list[Entry]:
     """Return what the ledger has of a sibling. After a restart Gym may know of an attempt that the ledger does not."""
     return [cell.entry for cell in sibling.cells if cell.entry is not None]
+
+
+def sends(shared: Shared) -> tuple[bool, bool]:
+    """Return what becomes of an attempt that is reserved: whether it is sent, and whether Gym admits it then."""
+    return not shared.snapshot.frozen, shared.open

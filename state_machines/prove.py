@@ -8,7 +8,7 @@ history. Whether a state is recoverable is decided by the probe of `recovery`, o
 import gc
 import time
 from collections.abc import Callable, Iterator
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -152,13 +152,15 @@ class Explorer:
         most = bounds.max_states or 0
         enough = memory() + available() if bounds.max_memory is None else bounds.max_memory << 20
 
+        calls = count()
+
         def look(states: int, most: int = most, where: str = "", pending: int = 0) -> None:
             if watch is not None:
                 done = len(self.closures) + pending
                 watch(states=self.states, transitions=self.transitions, depth=self.depth, recoveries=done)
             if bounds.max_states is not None and states > most:
                 raise Stopped(f"more than {most:,} states{where}")
-            if memory() > enough:
+            if next(calls) % 16 == 0 and memory() > enough:
                 raise Stopped(f"more than {enough >> 20:,} MiB of memory")
 
         self.closures.guard = lambda pending: look(
