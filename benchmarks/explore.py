@@ -220,6 +220,9 @@ def main() -> None:
         tool, name, *sizes = given.alone
         print(json.dumps(ALONE[tool](named(name), Scope(*map(int, sizes)))))
         return
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    if not given.read:
+        ours("prompt_group_refused", Scope(), given.limit)  # and here it has now
     measured = json.loads(given.read.read_text()) if given.read else {**machine(), "rows": []}
     for row in () if given.read else ROWS[: given.rows]:
         entry: Found = {"policy": row.policy, "scope": sizes_of(row.scope), "tools": {}}
