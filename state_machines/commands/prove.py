@@ -3,6 +3,7 @@
 import atexit
 import gc
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -83,15 +84,19 @@ NOT_BEGUN: Final = "not begun"
 
 @contextmanager
 def progress(policy: Policy) -> Iterator[Watcher | None]:
-    """Give a callback that shows states, depth, recoveries and memory on one line; None off a terminal."""
+    """Give a callback that shows on one line how far a proof is and how fast; None off a terminal."""
     with telling(spell(policy)) as say:
         if say is None:
             yield None
             return
 
+        began = time.monotonic()
+
         def watch(*, states: int, transitions: int, depth: int, recoveries: int = 0) -> None:
             judged = f" + {recoveries:,} for recoveries" if recoveries else ""
-            say(f"{states:,} states{judged}, depth {depth}, {memory() >> 20:,} MiB")
+            rate = states / max(time.monotonic() - began, 0.001)
+            far = f"{states:,} states{judged}, {transitions:,} transitions, depth {depth}"
+            say(f"{far}, {rate:,.0f} states/s, {memory() >> 20:,} MiB")
 
         yield watch
 

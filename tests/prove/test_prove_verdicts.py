@@ -1,5 +1,7 @@
 """Exploration against the definitions: the same verdicts, the same shortest lengths, whatever is switched off."""
 
+import re
+from contextlib import nullcontext
 from functools import cache
 
 import attrs
@@ -10,6 +12,7 @@ from protocol import policy as policies
 from protocol import scope as scopes
 from protocol.policy import NAMED
 from protocol.scope import Scope
+from state_machines.commands import prove as command
 from state_machines.expected import EXPECTED
 from state_machines.explore import explore_system
 from state_machines.prove import Bounds, prove
@@ -113,6 +116,16 @@ def test_a_bound_makes_unknown_what_was_not_found():
     assert 0 < proof.states <= 500
     assert set(proof.decided().values()) == {"unknown"}
     assert "500" in (proof.stopped or "")
+
+
+def test_a_proof_tells_how_far_it_is_and_how_fast(monkeypatch, capsys):
+    said = []
+    monkeypatch.setattr(command, "telling", lambda what: nullcontext(said.append))
+    command.prove.main(["prompt_group", "--groups", "1", "--siblings", "2"], standalone_mode=False)
+    assert re.fullmatch(
+        r"[\d,]+ states \+ [\d,]+ for recoveries, [\d,]+ transitions, depth \d+, [\d,]+ states/s, [\d,]+ MiB", said[-1]
+    )
+    assert said[-1].split(" ")[0] == re.search(r"([0-9,]+) states, ", capsys.readouterr().out)[1]
 
 
 def test_an_interruption_keeps_what_is_known():
