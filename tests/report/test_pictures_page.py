@@ -124,11 +124,12 @@ def test_the_keyboard_alone_does_everything(written, opened):
     look.keyboard.press("n")
     assert look.inner_text("section:visible h2").startswith("blocked: partial_group")
     look.keyboard.press("p")
-    names = set()
-    for _ in range(120):
+    names, rounds = set(), 0
+    while rounds < 2:  # a browser may begin at the finding of the address: once past the last, and then everything
         look.keyboard.press("Tab")
         if look.evaluate("document.activeElement === document.body"):
-            break  # past the last
+            rounds += 1
+            continue
         names.add(look.evaluate("document.activeElement.textContent.trim()"))
         assert look.evaluate("document.activeElement.matches(':focus-visible')")
     assert {"Skip to the finding", "▶", "link to this step", "As text"} <= names
