@@ -12,11 +12,20 @@ from hypothesis import settings
 from state_machines.pytest_plugin import register_profiles
 
 PLUGIN = "state_machines.pytest_plugin"
-LONG = (  # modules of many seconds, whose tests share little: they begin first, and workers share each of them
+SHARED = (  # modules of many seconds whose tests share little: workers share them, a test function each
     "tests/prove/test_prove_verdicts.py",
     "tests/faults/test_catalogue.py",
     "tests/hunt/test_hunt_findings.py",
     "tests/hunt/test_hunt_pytest.py",
+)
+LONG = (  # what begins first, so that the last worker ends soon after the others
+    "tests/report/test_pictures_page.py",
+    "tests/report/test_pictures_docs.py",
+    "tests/prove/test_matrix.py",
+    *SHARED,
+    "tests/prove/test_prove_tables.py",
+    "tests/prove/test_spin.py",
+    "tests/campaign/test_command.py",
 )
 
 register_profiles()
@@ -57,14 +66,14 @@ def module_of(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker whole modules, so that what their tests share is made once; of the longest, whole functions."""
+    """Give each worker whole modules, so that what their tests share is made once; of some, whole functions."""
     if config.option.dist != "load" or config.option.markexpr:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Modules(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid.partition("[")[0] if module_of(nodeid) in LONG else module_of(nodeid)
+            return nodeid.partition("[")[0] if module_of(nodeid) in SHARED else module_of(nodeid)
 
     config.option.loadscopereorder = False  # they are in order
     return Modules(config, log)

@@ -19,6 +19,7 @@ from state_machines.prove import Bounds, prove
 from state_machines.reduce import ALL, NONE
 from state_machines.replay import replay
 
+proved = cache(prove)  # what several tests compare with
 ONE = scopes.parse("groups=1,siblings=2,failures=0,lost_replies=0")
 SCOPES = [
     "groups=1,siblings=2",
@@ -73,7 +74,7 @@ def test_the_same_when_what_is_on_disk_outlives_what_the_ledger_knows():
 def test_no_reduction_changes_a_verdict_or_a_length(name, off):
     scope = scopes.parse("groups=2,siblings=2,snapshots=1,lost_replies=0,attempts=1")
     policy = policies.named(name)
-    with_all, without = prove(policy, scope), prove(policy, scope, on=attrs.evolve(ALL, **{off: False}))
+    with_all, without = proved(policy, scope), prove(policy, scope, on=attrs.evolve(ALL, **{off: False}))
     assert {x.verdict: x.length for x in with_all.findings} == {x.verdict: x.length for x in without.findings}
     assert with_all.states <= without.states
 
@@ -85,7 +86,7 @@ def test_no_reduction_changes_a_verdict_or_a_length(name, off):
 def test_no_reduction_of_what_was_given_up_changes_a_verdict_or_a_length(name, off):
     scope = scopes.parse("groups=1,siblings=2,attempts=2,lost_replies=0")
     policy = policies.parse(name)
-    with_all, without = prove(policy, scope), prove(policy, scope, on=attrs.evolve(ALL, **{off: False}))
+    with_all, without = proved(policy, scope), prove(policy, scope, on=attrs.evolve(ALL, **{off: False}))
     assert {x.verdict: x.length for x in with_all.findings} == {x.verdict: x.length for x in without.findings}
     assert with_all.states < without.states or (with_all.findings and with_all.states == without.states)
 
