@@ -108,12 +108,12 @@ states = {}
 
 def test_proofs_are_shards_too_and_one_that_is_cut_short_is_unknown(tmp_path):
     (tmp_path / "proofs.toml").write_text(PROOFS.format(1_000_000))
-    run = stranded("campaign", "proofs.toml", "--json", cwd=tmp_path)
+    run = stranded("campaign", "proofs.toml", "--json", "--workers", 1, cwd=tmp_path)
     out = json.loads(run.stdout)
     assert (run.returncode, out["unknown"], out["examples"]) == (1, False, 0)
     assert ("sibling", "lost_reply", 3) in {(f["policy"], f["cause"], f["length"]) for f in out["findings"]}
     (tmp_path / "cut.toml").write_text(PROOFS.format(1))
-    run = stranded("campaign", "cut.toml", "--json", cwd=tmp_path)
+    run = stranded("campaign", "cut.toml", "--json", "--workers", 1, cwd=tmp_path)
     out = json.loads(run.stdout)
     assert (run.returncode, out["unknown"], out["findings"]) == (3, True, [])
     assert [(cell["policy"], cell["mode"], cell["result"]) for cell in out["cells"]] == [

@@ -140,7 +140,7 @@ def test_a_policy_of_the_users_own_is_hunted(stranded, tmp_path):
 
 
 def test_an_unnamed_policy_has_files_of_its_own(stranded, tmp_path):
-    stranded("hunt", "prompt_group,late=raise", "prompt_group,late=acknowledge", *SMALL, "--brief")
+    stranded("hunt", "prompt_group,late=raise", "prompt_group,late=acknowledge", *SMALL, "--examples", "20", "--brief")
     names = {"-".join(path.name.split("-")[:2]) for path in (tmp_path / "stranded-findings").iterdir()}
     assert len(names) == 2
     assert all(name.startswith("prompt_group-") for name in names)

@@ -64,7 +64,7 @@ def test_sibling_is_clean_without_lost_replies_and_stranded_with_one():
 
 def test_the_same_seed_does_the_same_whatever_was_remembered_before():
     policy = parse("prompt_group,late=acknowledge")
-    first, second = (hunt(policy, SMALL, seed=11, examples=60) for _ in range(2))
+    first, second = (hunt(policy, SMALL, seed=11, examples=30) for _ in range(2))
     assert first.findings == second.findings
     assert (first.examples, first.steps, first.states) == (second.examples, second.steps, second.states)
     assert first.witnesses == second.witnesses
@@ -72,9 +72,9 @@ def test_the_same_seed_does_the_same_whatever_was_remembered_before():
 
 def test_a_memo_that_is_full_begins_again_and_changes_nothing(monkeypatch):
     policy = parse("prompt_group,late=raise")
-    before = hunt(policy, SMALL, seed=11, examples=60)
+    before = hunt(policy, SMALL, seed=11, examples=30)
     monkeypatch.setattr("state_machines.walk.NODE_LIMIT", 20)
-    after = hunt(policy, SMALL, seed=11, examples=60)
+    after = hunt(policy, SMALL, seed=11, examples=30)
     assert (before.findings, before.steps, before.witnesses) == (after.findings, after.steps, after.witnesses)
 
 

@@ -72,7 +72,7 @@ def test_a_hunt_shows_a_failure_that_reproduces_as_hypothesis_says(run_pytest, t
     start = lines.index("from hypothesis import reproduce_failure")
     module = "\n".join(lines[start : start + 6]).replace("reproduce_failure(…)", decorator[1])
     (tmp_path / "test_again.py").write_text(module)
-    code, out = run_pytest("test_again.py")
+    code, out = run_pytest("test_again.py", alone=True)
     assert code == 1
     assert "admit 0 | finish p0_g0/0 | lose_reply run p0_g0/0" in out
 
