@@ -67,8 +67,9 @@ def module_of(nodeid: str) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give each worker whole modules, so that what their tests share is made once; of some, whole functions."""
-    if config.option.dist != "load" or config.option.markexpr:
-        return None
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.markexpr
+    if config.option.dist != "load" or not everything:
+        return None  # of a few modules or of the longer tests, as they come: one may be most of the work
     from xdist.scheduler import LoadScopeScheduling
 
     class Modules(LoadScopeScheduling):
