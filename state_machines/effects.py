@@ -11,68 +11,27 @@ that is not foreseen raises FactoringError, as does whatever is learned again an
 together is done again with the real step.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache, reduce
 from operator import or_
 from typing import Final, NamedTuple, TypeVar
 
-from attrs import frozen
-
-from protocol import properties
-from protocol.events import (
-    Admit,
-    Deliver,
-    Event,
-    LoseReply,
-    LoseRequest,
-    Owner,
-    RestartBoth,
-    RestartGym,
-    RestartTrainer,
-)
-from protocol.identity import locate
+from protocol.events import Admit, Deliver, LoseReply, Owner
 from protocol.policy import Policy
-from protocol.runs import group_of
 from protocol.scope import Scope
-from protocol.state import System
-from protocol.system import OF_A_GROUP, OF_NOBODY, RULES, RuleKey, enabled, owner_of, rule_of, step
+from protocol.system import OF_A_GROUP, OF_NOBODY, RULES, RuleKey, enabled, owner_of
 from protocol.wire import Call
 from state_machines import reduce as reductions
-from state_machines.coding import OF_KIN, Code, Coding, Group
-from state_machines.factor import FactoringError, split
+from state_machines.coding import Code, Group
+from state_machines.factor import FactoringError
 from state_machines.facts import FIRST, SEAL_FACTS, UNEVEN, WAIT_FACTS, entries, of_peer, seen_by, sends
+from state_machines.happenings import NOBODY, UNFACTORED, Happenings, spent, where
 from state_machines.reduce import ALL, Reductions
-from state_machines.watched import Lessons, Watched
 
 K = TypeVar("K")
 T = TypeVar("T")
-SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
-EVERYBODY: Final = frozenset(Owner)
-UNFACTORED: Final[frozenset[RuleKey]] = frozenset({RestartTrainer, RestartGym, RestartBoth})  # they touch everything
 TOUCHING: Final[frozenset[RuleKey]] = frozenset({Admit, Deliver, (LoseReply, Call.RECEIPT)})  # others of the group
 SAMPLE: Final = 127  # one list of moves in so many is done again with the real step
-NOBODY: Final = -1  # in the place of a sibling: the group as a whole; of a column: nobody else is touched; of a fault
-
-
-@frozen
-class Label:
-    """What exploration knows of a transition. `unsafe` is the safety property that it breaks, if any."""
-
-    name: str
-    rescues: bool
-    in_time: bool
-    unsafe: str | None = None
-
-
-class Happened(NamedTuple):
-    """A real step: the rule, the index of the attempt, the label, and the parts after it: of its group, or of all."""
-
-    rule: RuleKey
-    attempt: int
-    label: int
-    fault: int
-    core: int
-    groups: tuple[Group, ...]
 
 
 class Effect(NamedTuple):
@@ -111,22 +70,16 @@ class Turn(NamedTuple):
     column: int
 
 
-class Effects(Coding):
+class Effects(Happenings):
     """The effects of the events of one policy and scope, over coded parts.
 
     `closed` limits them to SYSTEM events. `columns` maps groups, for each column as far as is known.
     """
 
-    kin = (*OF_KIN, "labels", "_label_ids", "_lessons", "_checked", "_peers", "_units")
+    kin = (*Happenings.kin, "_peers", "_units")
 
     def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, *, closed: bool = False) -> None:
-        self.owners = SYSTEM_ONLY if closed else EVERYBODY
-        self.labels: list[Label] = []
         self.columns: list[dict[int, int]] = []
-        self.real_steps = 0
-        self._label_ids: dict[Label, int] = {}
-        self._lessons: dict[tuple[Code, int, int], Lessons] = {}
-        self._checked: set[int | tuple[int]] = set()  # parts whose round trip was seen: ~shared, siblings, (head,)
         self._peers: list[int] = []  # of each sibling
         self._units: list[list[tuple[int, int, int]]] = []  # of each group
         self._effects: dict[tuple[int, int, int, int], tuple[Effect, ...]] = {}
@@ -135,18 +88,9 @@ class Effects(Coding):
         self._heads: list[dict[int, int]] = []  # by column: head to head
         self._pieces: list[dict[tuple[int, ...], tuple[int, ...]]] = []  # by column: a cell to the cells it becomes
         self._mapped: list[dict[tuple[int, int], int]] = []  # by column: sibling to sibling, by what `_pieces` know
-        self._asked: tuple[Code, bool] | None = None
-        self._possible: tuple[System, dict[tuple[int, int], list[Event]]]
         self.derived = self.verified = 0
         self.whole_siblings = reductions.restarts(scope)  # a published ledger belongs to a whole sibling
         super().__init__(policy, scope, on, closed=closed)
-
-    def label_id(self, label: Label) -> int:
-        known = self._label_ids.get(label)
-        if known is None:
-            known = self._label_ids[label] = len(self.labels)
-            self.labels.append(label)
-        return known
 
     # Moves
 
@@ -163,7 +107,7 @@ class Effects(Coding):
             for label, fault, into, after, become, column in effects:
                 if fault != NOBODY and not budget[fault]:
                     continue
-                left = budget if fault == NOBODY else _spent(budget, fault)
+                left = budget if fault == NOBODY else spent(budget, fault)
                 if column == NOBODY:
                     changed = siblings if unit == NOBODY else (*siblings[:unit], become, *siblings[unit + 1 :])
                 else:
@@ -212,7 +156,7 @@ class Effects(Coding):
         """Learn what the events of one sibling do, from a system that has its group and all others."""
         core, head, own, _ = key
         before, effects = self.groups[code[at]].siblings, []
-        for x in self._look((core, *code[1:]), at, unit):
+        for x in self.look((core, *code[1:]), at, unit):
             after = x.groups[0]
             if x.rule in TOUCHING:
                 outcome = self._outcome(own, x.attempt, after, unit)
@@ -246,7 +190,7 @@ class Effects(Coding):
                 self.learn_turns((core, *code[1:]), every)
             for label, fault, into, column in self._turned[key]:
                 if fault == NOBODY or budget[fault]:
-                    left = budget if fault == NOBODY else _spent(budget, fault)
+                    left = budget if fault == NOBODY else spent(budget, fault)
                     found.append(Turn(label, self.budgeted(into, left), column))
         return tuple(found)
 
@@ -255,7 +199,7 @@ class Effects(Coding):
         code = (self.core(code[0]), *code[1:])
         waiting = self.waiting[code[0]]
         found: dict[RuleKey, list[Turned]] = {rule: [] for rule in _nobodys(self.owners)}
-        for x in self._look(code, 0, NOBODY):
+        for x in self.look(code, 0, NOBODY):
             column = self._column((code[0], x.rule, seen_by(x.rule, every, waiting=waiting)))
             for local, after in zip(code[1:], x.groups, strict=True):
                 before = self.groups[local]
@@ -329,74 +273,15 @@ class Effects(Coding):
             self._mapped[column][head, sibling] = known
         return known
 
-    # The real step
-
-    def _look(self, code: Code, at: int, unit: int) -> list[Happened]:
-        """Return what the events of one sibling (or of a group as a whole, or of nobody's group) really do."""
-        if isinstance(self.policy, Watched):
-            lessons = self._lessons.setdefault((code, at, unit), [])
-            return self.policy.once(lessons, lambda: self._really(code, at, unit))
-        return self._really(code, at, unit)
-
-    def _really(self, code: Code, at: int, unit: int) -> list[Happened]:
-        if (code, at > 0) != self._asked:
-            system = self.system(code)
-            events: dict[tuple[int, int], list[Event]] = {}
-            for event in enabled(system, self.owners, OF_A_GROUP if at else OF_NOBODY):
-                if rule_key(event) not in UNFACTORED:
-                    events.setdefault(_where(event)[:2], []).append(event)
-            self._asked, self._possible = (code, at > 0), (system, events)
-        system, events = self._possible
-        found = []
-        for event, after in self._steps(system, events.get((at, unit), [])):
-            parts = split(after)
-            if at and any(parts.locals[i - 1] != self.locals[x] for i, x in enumerate(code) if i not in (0, at)):
-                raise FactoringError(f"{event} has touched another group in {code}")
-            groups = tuple([self.group_of(x) for x in (parts.locals[at - 1 : at] if at else parts.locals)])
-            others = [x for i, x in enumerate(code) if i not in (0, at)] if at else []
-            shared = self._share(parts.shared, self._owing([*others, *map(self.grouped, groups)]))
-            fault = NOBODY if (rule := rule_of(event)) is None or rule.fault is None else rule.fault.position
-            if parts.shared.budget != (self.full if fault == NOBODY else _spent(self.full, fault)):
-                raise FactoringError(f"{event} has not spent what its rule says in {code}")
-            label, core = self._label(system, event, after), self.core(shared)
-            found.append(Happened(rule_key(event), _where(event)[2], label, fault, core, groups))
-        return found
-
-    def system(self, code: Code) -> System:
-        """Return the system of a code, after a check that nothing of its parts is lost on the way."""
-        system = self.decode(code)
-        siblings = {x for local in code[1:] for x in self.groups[local].siblings}
-        heads = {(self.groups[local].head,) for local in code[1:]}
-        parts: set[int | tuple[int]] = {~code[0], *siblings, *heads}
-        if not self._checked.issuperset(parts):
-            if self._encode(system) != code:
-                raise FactoringError(f"{code} does not survive the round trip through its system")
-            self._checked.update(parts)
-        return system
-
-    def _steps(self, system: System, events: Sequence[Event]) -> list[tuple[Event, System]]:
-        self.real_steps += len(events)
-        return [(event, step(system, event)) for event in events]
-
-    def _label(self, before: System, event: Event, after: System) -> int:
-        unsafe = None
-        if not self.closed:
-            broken = properties.unsafe(before, event, after)
-            if broken:  # what was broken before is not this transition's doing
-                standing = properties.unsafe(before, event, before)
-                unsafe = next((v.property.value for v in broken if v not in standing), None)
-        rescues, in_time = properties.rescues(event), properties.commits_in_time(event)
-        return self.label_id(Label(event.name, rescues, in_time, unsafe))
-
     def _verify(self, code: Code, at: int, found: Iterable[Move]) -> None:
         """Raise FactoringError unless `found` are the real moves of the group at a position."""
         self.verified += 1
         system = self.decode(code)
-        events = [e for e in enabled(system, self.owners, OF_A_GROUP) if _where(e)[0] == at]
+        events = [e for e in enabled(system, self.owners, OF_A_GROUP) if where(e)[0] == at]
         real = set()
-        for event, after in self._steps(system, events):
+        for event, after in self.steps(system, events):
             into = self._encode(after)
-            real.add(Move(self._label(system, event, after), into[0], into[at]))
+            real.add(Move(self.label(system, event, after), into[0], into[at]))
         if set(found) != real:
             raise FactoringError(f"what was put together is not what the real step does to group {at} of {code}")
 
@@ -415,23 +300,3 @@ def _union(seen: Iterable[int]) -> int:
 def _nobodys(owners: frozenset[Owner]) -> tuple[RuleKey, ...]:
     """Return the rules of nobody's group that tables can hold."""
     return tuple(x for x in RULES if x in OF_NOBODY and x not in UNFACTORED and owner_of(x) in owners)
-
-
-def rule_key(event: Event) -> RuleKey:
-    """Return the key of an event's rule."""
-    kind = type(event)
-    return (kind, event.call) if isinstance(event, LoseReply | LoseRequest) else kind
-
-
-def _spent(budget: tuple[int, ...], fault: int) -> tuple[int, ...]:
-    return (*budget[:fault], budget[fault] - 1, *budget[fault + 1 :])
-
-
-def _where(event: Event) -> tuple[int, int, int]:
-    """Return the position of the group that an event is about (0: nobody's), the sibling, and the attempt's index."""
-    attempt = getattr(event, "attempt", None)
-    if attempt is not None:
-        group, sibling = locate(attempt.rollout)
-        return group + 1, sibling, attempt.index
-    found = group_of(event)
-    return 0 if found is None else found + 1, NOBODY, NOBODY

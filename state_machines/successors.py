@@ -17,8 +17,9 @@ from protocol.scope import Scope
 from protocol.system import enabled
 from state_machines import reduce
 from state_machines.coding import Code
-from state_machines.effects import SYSTEM_ONLY, UNFACTORED, Effects, Label, Move, Turn, rule_key
+from state_machines.effects import Effects, Move, Turn
 from state_machines.factor import FactoringError
+from state_machines.happenings import SYSTEM_ONLY, UNFACTORED, Label, rule_key
 from state_machines.reduce import ALL, Reductions
 
 Learned = tuple[dict[int, tuple[Move, ...]], tuple[Turn, ...]]
@@ -87,13 +88,13 @@ class Successors(Effects):
         """Return the transitions that no table can hold: restarts, by the real step."""
         system = self.decode(code)
         events = [e for e in enabled(system, FAULTS_ONLY) if rule_key(e) in UNFACTORED]
-        return [(self._label(system, e, after), self.encode(after)) for e, after in self._steps(system, events)]
+        return [(self.label(system, e, after), self.encode(after)) for e, after in self.steps(system, events)]
 
     def real(self, code: Code) -> list[tuple[int, Code]]:
         """Return the transitions of `code` by the real `enabled` and `step` alone."""
         system = self.decode(code)
-        steps = self._steps(system, enabled(system, self.owners))
-        return [(self._label(system, event, after), self.encode(after)) for event, after in steps]
+        steps = self.steps(system, enabled(system, self.owners))
+        return [(self.label(system, event, after), self.encode(after)) for event, after in steps]
 
     def verify(self, code: Code, found: list[tuple[int, Code]]) -> None:
         """Raise FactoringError unless `found` are the real transitions of `code`."""

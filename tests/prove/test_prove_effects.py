@@ -16,7 +16,7 @@ from protocol.state import initial
 from protocol.system import step
 from protocol.trainer import AttemptStatus, Entry, Seen
 from protocol.wire import Kind
-from state_machines import effects
+from state_machines import effects, happenings
 from state_machines.factor import FactoringError
 from state_machines.matrix import DOMAINS
 from state_machines.prove import Bounds, Explorer, prove, prove_anyhow
@@ -102,7 +102,7 @@ def gives_up(system, event):
 
 @pytest.mark.parametrize("broken", [touches, reads, tells_apart, spends, gives_up])
 def test_a_step_that_does_what_is_not_foreseen_is_caught(monkeypatch, broken):
-    monkeypatch.setattr(effects, "step", broken)
+    monkeypatch.setattr(happenings, "step", broken)
     monkeypatch.setattr(effects, "SAMPLE", 1)
     scope = scopes.parse("groups=1,siblings=3,lost_replies=1")
     with pytest.raises(FactoringError):
@@ -111,7 +111,7 @@ def test_a_step_that_does_what_is_not_foreseen_is_caught(monkeypatch, broken):
 
 def test_what_the_tables_refuse_is_decided_over_real_systems(monkeypatch):
     expected = prove(policies.named("sibling"), ONE)
-    monkeypatch.setattr(effects, "step", touches)
+    monkeypatch.setattr(happenings, "step", touches)
     found = prove_anyhow(policies.named("sibling"), ONE, Bounds())
     assert found.exhaustive
     assert {x.verdict: x.length for x in found.findings} == {x.verdict: x.length for x in expected.findings}

@@ -14,7 +14,7 @@ from protocol.executions import Gym
 from protocol.policy import NAMED
 from protocol.state import initial
 from protocol.system import enabled, step
-from state_machines import batches, effects, successors
+from state_machines import batches, happenings, successors
 from state_machines.factor import COVERED, FactoringError, Local, Parts, Sibling, check_covered, join, split
 from state_machines.prove import Explorer
 from state_machines.successors import Successors
@@ -109,7 +109,7 @@ def test_a_step_that_touches_another_group_is_caught(monkeypatch):
             after = after.replace(wire=after.wire.take(other[-1].attempt)) if other else after
         return after
 
-    monkeypatch.setattr(effects, "step", broken)
+    monkeypatch.setattr(happenings, "step", broken)
     monkeypatch.setattr(successors, "SAMPLE", 1)
     tables = Successors(policies.named("sibling"), scopes.parse("groups=2,siblings=1,failures=0,lost_replies=0"))
     with pytest.raises(FactoringError):

@@ -1,8 +1,10 @@
 """What is learned under one policy is used for another only where both agree on everything that was read."""
 
-from protocol.policy import named
+import pytest
+
+from protocol.policy import named, parse
 from protocol.scope import Scope
-from state_machines.prove import prove
+from state_machines.prove import Explorer, prove
 from state_machines.watched import Kin, watched
 
 ONE = Scope(groups=1, siblings=2, attempts=1, lost_replies=0)
@@ -26,3 +28,19 @@ def test_a_lesson_is_learned_once_for_all_that_agree_on_what_it_read():
         policy.once(lessons, lambda policy=policy: learned.append(policy.granularity))
         assert policy.reads == {"granularity"}
     assert [x.value for x in learned] == ["prompt_group", "sibling"]
+
+
+@pytest.mark.parametrize("text", ["prompt_group", "prompt_group_reconciled", "sibling,drain=reschedule"])
+def test_a_lesson_names_every_axis_that_was_read_for_it(text):
+    """What is asked of one system for several siblings is asked anew for each lesson, with all that it reads."""
+    policy = watched(parse(text))
+    explorer = Explorer(policy, ONE)
+    explorer.run()
+    tables = explorer.successors
+    assert len(tables._lessons) > 20
+    for (code, at, unit), lessons in tables._lessons.items():
+        again = []
+        policy.reads.clear()
+        tables._asked = None
+        policy.once(again, lambda code=code, at=at, unit=unit: tables._really(code, at, unit))
+        assert [fixed for fixed, _ in again] == [fixed for fixed, _ in lessons]
