@@ -13,55 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state_machines.facts import FIRST, WAIT_FACTS
+from state_machines.names import Ints, Rows
 from state_machines.successors import Code, Successors
 
-Ints = NDArray[np.int64]
-Rows = NDArray[np.int32]
-Packed = NDArray[Any]
-
-WIDTHS: Final = {2: (16, 47), 3: (15, 24), 4: (12, 17)}  # columns: bits of the shared part, bits of each group
 WIDE: Final = 24  # groups of one system when turns are learned
 SAMPLE: Final = 1021  # one state in so many is recomputed with the real step
 KEYED: Final = 32  # bits of a local id in a key
 FIRST_KEY: Final = 4  # the bit of FIRST in a key of moves, after those of WAIT_FACTS
-
-
-class TooWide(Exception):
-    """More different parts than a packed state can name."""
-
-
-def pack(rows: Rows) -> Packed:
-    """Return one value for each row, equal exactly when the rows are, in an order that numpy can sort.
-
-    Raises TooWide when an id does not fit: nothing is ever cut off.
-    """
-    columns = rows.shape[1]
-    if columns not in WIDTHS:
-        if rows.size and int(rows.max()) >= 1 << 16:
-            raise TooWide(f"more than {1 << 16:,} different groups")
-        return rows.astype(">u2").view(f"S{2 * columns}").ravel()
-    head, each = WIDTHS[columns]
-    if rows.size and (int(rows[:, 0].max()) >= 1 << head or int(rows[:, 1:].max()) >= 1 << min(each, 31)):
-        raise TooWide(f"more than {1 << head:,} shared parts or {1 << min(each, 31):,} different groups")
-    packed = rows[:, 0].astype(np.uint64)
-    for i in range(1, columns):
-        packed = (packed << np.uint64(each)) | rows[:, i].astype(np.uint64)
-    return packed
-
-
-def among(wanted: Packed, known: Packed) -> NDArray[np.bool_]:
-    """Return which of `wanted` are in the sorted array `known`."""
-    if not len(known):
-        return np.zeros(len(wanted), np.bool_)
-    at = np.searchsorted(known, wanted)
-    at[at == len(known)] = 0
-    found: NDArray[np.bool_] = known[at] == wanted
-    return found
-
-
-def merged(first: Packed, second: Packed) -> Packed:
-    """Return both sorted arrays in one."""
-    return np.sort(np.concatenate([first, second]), kind="stable")
 
 
 def spread(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:
@@ -306,4 +264,4 @@ def _firsts(keys: Ints, wanted: NDArray[np.bool_]) -> list[int]:
 
 
 assert WAIT_FACTS < FIRST_KEY < FIRST
-__all__ = ["Batch", "Edges", "Index", "TooWide", "among", "merged", "pack", "spread"]
+__all__ = ["Batch", "Edges", "Index", "Ints", "Rows", "spread"]

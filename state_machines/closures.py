@@ -6,7 +6,7 @@ will; then the answers are carried backwards. Both work on the same codes, and t
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from protocol import properties as p
 from protocol.policy import Policy
 from protocol.scope import Scope
 from state_machines import reduce
-from state_machines.batches import Batch, Column, Ints, Packed, Rows, among, merged, pack, spread
+from state_machines.batches import Batch, Column
 from state_machines.facts import NOT_READY
+from state_machines.names import Ints, Names, Numbers, Packed, Rows, pack
 from state_machines.successors import Successors
 
 Yes = NDArray[np.bool_]
@@ -26,33 +27,38 @@ FEW: Final = 1 << 12  # states that are looked at before it pays to ask which of
 
 
 READY, COMMITTED, REOPENED = 1, 2, 4  # the bits of an answer
+AT_HOME: Final = READY | REOPENED  # at rest nothing else can be reached from here
 
 
 class Answers:
     """What is known of closed codes, as bits, by their packed form."""
 
     def __init__(self) -> None:
-        self.known: Packed | None = None
-        self.bits: Bits = np.empty(0, np.uint8)
+        self._names, self._bits = Names(), np.empty(0, np.uint8)
 
     def of(self, packed: Packed) -> tuple[Yes, Bits]:
         """Return which codes are answered, and the answers (0 for the others)."""
-        if self.known is None:
-            return np.zeros(len(packed), np.bool_), np.zeros(len(packed), np.uint8)
-        at = np.searchsorted(self.known, packed)
-        at[at == len(self.known)] = 0
-        answered = self.known[at] == packed
-        return answered, np.where(answered, self.bits[at], 0).astype(np.uint8)
+        found = self._names.find(packed)
+        answered, bits = found >= 0, np.zeros(len(packed), np.uint8)
+        bits[answered] = self._bits[found[answered]]
+        return answered, bits
 
     def add(self, packed: Packed, bits: Bits) -> None:
-        """Add the answers of codes that have none."""
-        if self.known is not None:
-            packed, bits = np.concatenate([self.known, packed]), np.concatenate([self.bits, bits])
-        order = np.argsort(packed, kind="stable")
-        self.known, self.bits = packed[order], bits[order]
+        """Add the answers of codes that have none, sorted."""
+        self._names.add(packed)
+        self._bits = np.concatenate([self._bits, bits])
 
     def __len__(self) -> int:
-        return 0 if self.known is None else len(self.known)
+        return len(self._names)
+
+
+class Leads(NamedTuple):
+    """Which of the states explored some lead to: numbers; the transitions of `sources[i]` begin at `starts[i]`."""
+
+    sources: Numbers
+    starts: Ints
+    targets: Numbers
+    in_time: Yes
 
 
 class Closures:
@@ -99,33 +105,38 @@ class Closures:
 
     def _explore(self, rows: Rows, names: Packed, answers: Answers, hopeless: Callable[[Rows], Yes]) -> None:
         """Answer for codes that have no answer, given sorted, and for all that they lead to."""
-        found, bits, pending = [names], [], names
-        sources, targets, labels = [np.empty(0, np.int64)], [names[:0]], [np.empty(0, np.int64)]
-        count, enough = 0, FEW + 4 * len(rows)
+        met, enough = Names(), FEW + 4 * len(rows)
+        met.add(names)
+        bits: list[Bits] = []
+        leads: list[Leads] = []
         while len(rows):
-            bits.append(self._reached(rows))
-            inner = np.arange(len(rows)) if len(pending) <= enough else np.flatnonzero(~hopeless(rows))
-            fresh: list[Rows] = [rows[:0]]
-            found.append(names[:0])
+            first, reached, fresh = sum(map(len, bits)), self._reached(rows), [rows[:0]]
+            inner = np.flatnonzero(~((reached & AT_HOME == AT_HOME) & self._shared(rows)[:, 2]))
+            if len(met) > enough:
+                inner = inner[~hopeless(rows[inner])]
             for at in range(0, len(inner), CHUNK):
                 part = inner[at : at + CHUNK]
                 edges = self.batch.expand(rows[part])
-                into = pack(edges.rows)
-                sources.append(part[edges.sources] + count)
-                targets.append(into)
-                labels.append(edges.labels)
-                into, where = np.unique(into, return_index=True)
-                new = ~(answers.of(into)[0] | among(into, pending))
-                fresh.append(edges.rows[where[new]])
-                found[-1] = np.concatenate([found[-1], into[new]])
-                pending = merged(pending, into[new])
-                self.guard(len(pending))
-            count += len(rows)
-            rows, names = np.concatenate(fresh), found[-1]
-        names, reached = np.concatenate(found), np.concatenate(bits)
-        in_time = np.array([label.in_time for label in self.successors.labels], np.bool_)[np.concatenate(labels)]
-        _backwards(names, reached, np.concatenate(sources), np.concatenate(targets), in_time, answers)
-        answers.add(names, reached)
+                sources, into = part[edges.sources], pack(edges.rows)
+                in_time = np.array([label.in_time for label in self.successors.labels], np.bool_)[edges.labels]
+                answered, known = answers.of(into)
+                np.bitwise_or.at(reached, sources[answered], (known & _lets_through(in_time))[answered])
+                open_ = np.flatnonzero(~answered)
+                names, where = np.unique(into[open_], return_index=True)
+                new = met.find(names) < 0
+                met.add(names[new])
+                fresh.append(edges.rows[open_[where[new]]])
+                if len(open_):
+                    starts = np.flatnonzero(np.diff(sources[open_], prepend=-1))
+                    owners = (sources[open_[starts]] + first).astype(np.int32)
+                    leads.append(Leads(owners, starts, met.find(into[open_]), in_time[open_]))
+                self.guard(len(met))
+            bits.append(reached)
+            rows = np.concatenate(fresh)
+        found = np.concatenate(bits)
+        _backwards(found, leads)
+        packed, numbers = met.sorted()
+        answers.add(packed, found[numbers])
 
     # Facts
 
@@ -174,24 +185,18 @@ def _nothing(rows: Rows) -> Yes:
     return np.zeros(len(rows), np.bool_)
 
 
-def _backwards(names: Packed, bits: Bits, sources: Ints, targets: Packed, in_time: Yes, answers: Answers) -> None:
-    """Give each code, in `bits`, every goal that something it leads to has, or that a known code has."""
-    answered, known = answers.of(targets)
-    order = np.argsort(names, kind="stable")
-    inner = np.flatnonzero(~answered)
-    at = order[np.searchsorted(names[order], targets[inner])]
-    back = np.argsort(at, kind="stable")
-    before, allowed = sources[inner][back], in_time[inner][back]
-    counts = np.bincount(at, minlength=len(names))
-    starts = np.cumsum(counts) - counts
-    for goal in (READY, COMMITTED, REOPENED):
-        leads = answered & (known & goal > 0) & (in_time if goal == COMMITTED else True)
-        bits[sources[leads]] |= goal
-        front = np.flatnonzero(bits & goal)
-        while len(front):
-            edges = spread(starts[front], counts[front])[1]
-            into = before[edges[allowed[edges]] if goal == COMMITTED else edges]
-            fresh = np.zeros(len(names), np.bool_)
-            fresh[into] = True
-            front = np.flatnonzero(fresh & (bits & goal == 0))
-            bits[front] |= goal
+def _lets_through(in_time: Yes) -> Bits:
+    """Return which goals transitions carry back: a commit is sought without the deadline."""
+    return np.where(in_time, READY | COMMITTED | REOPENED, READY | REOPENED).astype(np.uint8)
+
+
+def _backwards(bits: Bits, leads: list[Leads]) -> None:
+    """Give each state every goal that something it leads to has, again and again until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for sources, starts, targets, in_time in reversed(leads):
+            carried = np.bitwise_or.reduceat(bits[targets] & _lets_through(in_time), starts)
+            if (carried & ~bits[sources]).any():
+                bits[sources] |= carried
+                changed = True

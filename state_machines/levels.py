@@ -13,10 +13,11 @@ import numpy as np
 from protocol import properties as p
 from protocol.findings import Cause, Property
 from protocol.state import System
-from state_machines.batches import KEYED, Batch, Column, Index, Ints, Rows
+from state_machines.batches import KEYED, Batch, Column, Index
 from state_machines.closures import COMMITTED, READY, REOPENED, Closures, Yes
 from state_machines.coding import Group
 from state_machines.facts import OWING
+from state_machines.names import Ints, Rows
 from state_machines.verdict import Verdict
 
 RANKS: Final = len(Cause)

@@ -20,11 +20,12 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import System, initial
 from protocol.system import enabled, step
-from state_machines.batches import Batch, Ints, Packed, Rows, TooWide, among, merged, pack
+from state_machines.batches import Batch
 from state_machines.closures import CHUNK, Closures, Yes
 from state_machines.explore import NOBODY, Watcher
 from state_machines.factor import FactoringError
 from state_machines.levels import Levels
+from state_machines.names import Ints, Names, Rows, TooWide, pack
 from state_machines.reduce import ALL, Reductions
 from state_machines.resources import available, memory
 from state_machines.successors import Code, Successors
@@ -170,23 +171,21 @@ class Explorer:
 
     def _explore(self, look: Callable[[int], None]) -> None:
         start = np.array([self.successors.encode(initial(self.policy, self.scope))], np.int32)
-        visited = pack(start)
+        visited = Names()
+        visited.add(pack(start))
         frontier, first = self._admit(Chunk(start, np.array([NOBODY]), np.array([0])))
         while len(frontier):
-            level, seen = [], visited[:0]
+            level = []
             for at in range(0, len(frontier), CHUNK):
-                look(self.states + len(seen))
-                chunk, names = self._expand(frontier[at : at + CHUNK], first[at : at + CHUNK], visited, seen)
-                level.append(chunk)
-                seen = merged(seen, names)
-            look(self.states + len(seen))
-            visited = merged(visited, seen)
+                look(len(visited))
+                level.append(self._expand(frontier[at : at + CHUNK], first[at : at + CHUNK], visited))
+            look(len(visited))
             frontier, first = self._admit(Chunk(*map(np.concatenate, zip(*level, strict=True))))
             self.depth += bool(len(frontier))
         self._judge(beyond=True)
 
-    def _expand(self, rows: Rows, numbers: Ints, visited: Packed, seen: Packed) -> tuple[Chunk, Packed]:
-        """Return what is new after these states, and its names, sorted."""
+    def _expand(self, rows: Rows, numbers: Ints, visited: Names) -> Chunk:
+        """Return what is new after these states, and add it to what was visited."""
         edges = self.batch.expand(rows)
         self.transitions += len(edges.labels)
         broken = np.array([label.unsafe is not None for label in self.successors.labels], np.bool_)[edges.labels]
@@ -198,9 +197,10 @@ class Explorer:
             self.found.setdefault(Verdict(unsafe, unsafe), (int(numbers[edges.sources[k]]), int(label), code))
         sound = np.flatnonzero(~broken)
         names, where = np.unique(pack(edges.rows[sound]), return_index=True)
-        new = ~(among(names, visited) | among(names, seen))
+        new = visited.find(names) < 0
+        visited.add(names[new])
         kept = sound[np.sort(where[new])]
-        return Chunk(edges.rows[kept], numbers[edges.sources[kept]], edges.labels[kept]), names[new]
+        return Chunk(edges.rows[kept], numbers[edges.sources[kept]], edges.labels[kept])
 
     def _admit(self, reached: Chunk) -> tuple[Rows, Ints]:
         """Number and judge the states of one level, and return those from which to go on, with their numbers."""

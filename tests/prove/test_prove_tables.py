@@ -14,7 +14,7 @@ from protocol.executions import Gym
 from protocol.policy import NAMED
 from protocol.state import initial
 from protocol.system import enabled, step
-from state_machines import batches, happenings, successors
+from state_machines import batches, happenings, names, successors
 from state_machines.factor import COVERED, FactoringError, Local, Parts, Sibling, check_covered, join, split
 from state_machines.prove import Explorer
 from state_machines.successors import Successors
@@ -75,16 +75,16 @@ def test_a_level_at_a_time_has_the_real_successors_of_every_state(monkeypatch):
 
 
 def test_ids_that_do_not_fit_are_an_error_and_never_cut_off():
-    for columns, (head, each) in batches.WIDTHS.items():
+    for columns, (head, each) in names.WIDTHS.items():
         row = np.zeros((1, columns), np.int32)
         for at, bits in ((0, head), (1, each)):
             if bits < 31:
                 row[0, at] = 1 << bits
-                with pytest.raises(batches.TooWide):
-                    batches.pack(row)
+                with pytest.raises(names.TooWide):
+                    names.pack(row)
             row[0, at] = 0
-    with pytest.raises(batches.TooWide):
-        batches.pack(np.full((1, 9), 1 << 16, np.int32))
+    with pytest.raises(names.TooWide):
+        names.pack(np.full((1, 9), 1 << 16, np.int32))
 
 
 @pytest.mark.parametrize("name", NAMED)
