@@ -12,6 +12,8 @@ from protocol import policy as policies
 from protocol import scope as scopes
 from protocol.policy import NAMED
 from protocol.scope import Scope
+from state_machines import closures
+from state_machines import prove as proofs
 from state_machines.commands import prove as command
 from state_machines.expected import EXPECTED
 from state_machines.explore import explore_system
@@ -96,6 +98,24 @@ def test_no_reduction_of_what_was_given_up_changes_a_verdict_or_a_length(name, o
 def test_without_reductions_every_state_is_visited(name):
     scope = scopes.parse("groups=1,siblings=2")
     assert len(explore_system(policies.named(name), scope, NONE).graph.states) == len(naive(name, scope).states)
+
+
+@pytest.mark.parametrize(("early", "many", "few", "chunk"), [(0, 1, 0, 1), (0, 1 << 20, 0, 3), (1 << 20, 1, 1, 7)])
+@pytest.mark.parametrize(
+    "text", ["prompt_group", "prompt_group_repaired", "sibling", "sibling,lost_reply=fetch_receipt"]
+)
+def test_when_states_are_judged_and_how_many_at_a_time_changes_nothing(monkeypatch, text, early, many, few, chunk):
+    scope = scopes.parse("groups=2,siblings=1,attempts=1,lost_resumes=1,lost_replies=1,failures=0")
+    policy = policies.parse(text)
+    expected = prove(policy, scope)
+    for name, value in (("EARLY", early), ("MANY", many), ("CHUNK", chunk)):
+        monkeypatch.setattr(proofs, name, value)
+    for name, value in (("FEW", few), ("CHUNK", chunk)):
+        monkeypatch.setattr(closures, name, value)
+    found = prove(policy, scope, Bounds(max_states=30_000))
+    assert [(x.verdict, x.length) for x in found.findings] == [(x.verdict, x.length) for x in expected.findings]
+    assert (found.states, found.transitions, found.depth) == (expected.states, expected.transitions, expected.depth)
+    assert found.exhaustive
 
 
 @pytest.mark.parametrize("name", ["prompt_group", "sibling", "prompt_group_ack_on_arrival"])
