@@ -180,16 +180,17 @@ def at_rest(found: Shared) -> bool:
 def retained(found: Local) -> list[Local]:
     """Return, each as a group of its own, the results that Gym retains of attempts that the ledger gave up or forgot.
 
-    What can become of such a result depends on nobody else, and never on more than Gym at rest allows.
+    What can become of such a result depends on nobody else, and never on more than Gym at rest allows. What the ledger
+    forgot of a group that it still generates is none of them: when what it waits for fails, it asks for it again.
     """
     size = len(found.siblings)
     alone = []
     for cell in {cell for sibling in found.siblings for cell in sibling.cells}:
         if cell.execution is None or cell.execution.state is not State.COMPLETED:
             continue
-        if cell.entry is None:
+        if cell.entry is None and found.status is not GroupStatus.GENERATING:
             alone.append(Local(None, None, (Sibling((cell,)),) + (Sibling(),) * (size - 1)))
-        elif cell.entry.status in GIVEN_UP:
+        elif given_up(cell):
             alone.append(Local(GroupStatus.DROPPED, None, (Sibling((cell,)),) + (Sibling((GONE,)),) * (size - 1)))
     return alone
 

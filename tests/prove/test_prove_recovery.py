@@ -2,14 +2,32 @@
 
 import random
 
+import numpy as np
 import pytest
 from naive import FAULTS
 
 from protocol import policy as policies
 from protocol import scope as scopes
+from protocol.events import (
+    Admit,
+    Answer,
+    Boundary,
+    Commit,
+    Deliver,
+    Fail,
+    Finish,
+    Prepare,
+    Publish,
+    RestartTrainer,
+    Resume,
+    Snapshot,
+)
+from protocol.identity import Attempt
 from protocol.policy import NAMED
 from protocol.state import initial
 from protocol.system import enabled, step
+from state_machines import closures
+from state_machines.closures import READY, Closures
 from state_machines.recovery import GOALS, Recovery, SystemRecovery, Unknown
 from state_machines.successors import SYSTEM_ONLY
 
@@ -49,6 +67,23 @@ def test_two_groups_rest_as_if_each_were_alone():
         for _ in range(14):
             assert probe.can(system, "ready") == plain.reaches(system)
             system = step(system, rnd.choice(enabled(system)))
+
+
+def test_a_result_that_the_ledger_has_forgotten_and_will_ask_for_again_is_not_lost(monkeypatch):
+    """The ledger falls back to attempt 0 and sends 1, which Gym refuses; then it sends 2, whose result Gym retains."""
+    policy = policies.named("sibling")
+    scope = scopes.parse("groups=1,siblings=1,attempts=3,failures=2,lost_replies=0,trainer_restarts=1")
+    first, second, third = (Attempt("p0_g0", index) for index in range(3))
+    taken = [Admit(0), Snapshot(), Prepare(), Boundary(first), Answer(), Commit(), Publish(), Resume()]
+    lost = [Fail(first), Deliver(first), Fail(second), Deliver(second), Finish(third), RestartTrainer()]
+    system = initial(policy, scope)
+    for event in [*taken, *lost]:
+        system = step(system, event)
+    assert SystemRecovery().continuation(system, "ready") is not None
+    monkeypatch.setattr(closures, "FEW", -100)  # ask at once which states are hopeless
+    recoveries = Closures(policy, scope)
+    code = recoveries.successors.encode(system)
+    assert recoveries.of(np.array([code], np.int32)) & READY
 
 
 def test_a_limit_is_unknown_and_leaves_no_verdict_behind():
