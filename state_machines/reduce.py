@@ -80,13 +80,17 @@ def _trimmed(cells: list[Cell]) -> tuple[Cell, ...]:
 
 
 def _stored(cell: Cell, keep: bool) -> Cell:
-    """Only whether there is a boundary matters to anybody; what is on disk is read by a restart alone."""
+    """Only whether there is a boundary matters to anybody, not which; what is on disk is read by a restart alone."""
     execution = cell.execution
     if execution is not None and execution.boundary:
         execution = Execution(execution.state, 0, execution.client, execution.receipt)
-    if execution is cell.execution and (cell.saved is None or keep):
-        return cell
-    return cell._replace(execution=execution, saved=cell.saved if keep else None)
+        cell = cell._replace(execution=execution)
+    if not keep:
+        return cell if cell.saved is None else cell._replace(saved=None)
+    if cell.saved or cell.durable or cell.continuation:
+        saved, durable, continuation = (None if x is None else 0 for x in (cell.saved, cell.durable, cell.continuation))
+        cell = cell._replace(saved=saved, durable=durable, continuation=continuation)
+    return cell
 
 
 def _over(cell: Cell) -> Cell:

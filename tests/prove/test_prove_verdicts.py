@@ -17,7 +17,7 @@ from state_machines import prove as proofs
 from state_machines.commands import prove as command
 from state_machines.expected import EXPECTED
 from state_machines.explore import explore_system
-from state_machines.prove import Bounds, prove
+from state_machines.prove import Bounds, Explorer, prove
 from state_machines.reduce import ALL, NONE
 from state_machines.replay import replay
 
@@ -123,6 +123,17 @@ def test_a_finding_is_a_real_history_that_ends_with_its_verdict(name):
     for finding in prove(policies.named(name), scopes.parse("groups=2,siblings=2")).findings:
         run = replay(policies.named(name), scopes.parse("groups=2,siblings=2"), finding.events)
         assert (run.verdict, run.at) == (finding.verdict, finding.length)
+
+
+@pytest.mark.parametrize("fault", ["failures", "trainer_restarts", "gym_restarts", "restarts"])
+def test_every_state_is_at_the_end_of_a_real_history(fault):
+    """Also where a run has passed several boundaries, which codes do not count."""
+    size = attrs.evolve(ONE, siblings=1, attempts=1, snapshots=2)
+    explorer = Explorer(policies.parse("sibling,resume_retry=at_once"), attrs.evolve(size, **{fault: 1}))
+    explorer.run()
+    for rows, parents, vias in explorer.chunks[1:]:
+        for row, parent, via in zip(rows.tolist(), parents.tolist(), vias.tolist(), strict=True):
+            assert explorer.history(parent, via, tuple(row))
 
 
 @pytest.mark.parametrize("name", ["prompt_group", "sibling", "prompt_group_ack_on_arrival", "prompt_group_refused"])
