@@ -20,6 +20,7 @@ from protocol.scope import Scope
 from protocol.state import System
 from protocol.system import enabled, step
 from state_machines import reduce
+from state_machines.factor import FactoringError
 from state_machines.successors import SYSTEM_ONLY, Code, Successors
 
 S = TypeVar("S", bound=Hashable)
@@ -171,6 +172,12 @@ GOALS: Final[dict[str, tuple[Callable[[System], bool], Callable[[Event], bool]]]
 }
 
 
+def _over_systems(goal: str, limit: int | None) -> Recovery[System, Event]:
+    """Return what decides a goal with `enabled` and `step` alone."""
+    reached, allowed = GOALS[goal]
+    return Recovery(lambda at: filter(allowed, enabled(at, SYSTEM_ONLY)), step, reached, limit=limit)
+
+
 # The order in which a run to the goal tries events: that of EVENTS, but a snapshot is given up before it is asked for
 # again, because a Gym that is resumed gets ready soonest.
 RANK: Final = {event.name: 2 * rank for rank, event in enumerate(EVENTS)}
@@ -218,7 +225,11 @@ class SystemRecovery:
 
 
 class Probe:
-    """The verdicts of one policy and scope, by the codes of `successors`."""
+    """The verdicts of one policy and scope, by the codes of `successors`.
+
+    When its tables turn out not to describe the policy (FactoringError) it is `refused`: nothing more is read from
+    them, and what is asked is decided over real systems.
+    """
 
     def __init__(self, policy: Policy, scope: Scope, limit: int | None = LIMIT) -> None:
         self.limit = limit
@@ -233,16 +244,23 @@ class Probe:
         }
         self._kept: dict[int, bool] = {}
         self._rest = self.successors.intern_shared(reduce.REST)
+        self.refused = False
+        self._plain = {name: _over_systems(name, limit) for name in GOALS}
 
     def can(self, system: System, goal: str) -> bool:
         """Return whether a continuation of `system` reaches `goal`. Raises Unknown at the limit."""
-        code = self._codes.get(system)
-        if code is None:
-            code = self._codes[system] = self.successors.encode(system)
-        return self.reaches(code, goal)
+        if not self.refused:
+            try:
+                code = self._codes.get(system)
+                if code is None:
+                    code = self._codes[system] = self.successors.encode(system)
+                return self.reaches(code, goal)
+            except FactoringError:
+                self.refused = True
+        return self._plain[goal].reaches(system)
 
     def reaches(self, code: Code, goal: str) -> bool:
-        """Return the same of a code of `self.successors`."""
+        """Return the same of a code of `self.successors`. Raises FactoringError."""
         verdicts = self.verdicts[goal]
         known = verdicts.get(code)
         if known is None:

@@ -16,6 +16,7 @@ from protocol.events import Event
 from protocol.snapshot import MAX_CONSECUTIVE_FAILURES
 from protocol.state import System
 from state_machines import reduce
+from state_machines.factor import FactoringError
 from state_machines.fairness import LIMIT, Fairness, Lasso, components, follow, nearest, of_system, rank
 from state_machines.recovery import Probe, SystemRecovery, Unknown
 from state_machines.successors import Code
@@ -40,7 +41,14 @@ class FairProbe:
 
     def holds(self, system: System) -> bool:
         """Return whether every fair run from `system` settles for good. Raises Unknown at the limit of the probe."""
-        return self.fair(self.code(system)) if self.real is None else self.real.holds(system)
+        if self.real is None and not self.probe.refused:
+            try:
+                return self.fair(self.code(system))
+            except FactoringError:
+                self.probe.refused = True
+        if self.real is None:
+            self.real = of_system(self.probe.limit or LIMIT)
+        return self.real.holds(system)
 
     def fair(self, code: Code) -> bool:
         """Return the same of a code. Codes do not count failed snapshots: not where these may end the run."""
@@ -86,13 +94,12 @@ class FairProbe:
         return not self.holds(system)
 
     def _lost(self, system: System) -> bool:
-        code = self.code(system)
-        reaches = self.probe.reaches
-        return not (reaches(code, "ready") and reaches(code, "reopened")) or self._stays(system) is not None
+        can = self.probe.can
+        return not (can(system, "ready") and can(system, "reopened")) or self._stays(system) is not None
 
     def cause(self, system: System) -> p.Cause:
         """Return what keeps a state that is lost from being settled."""
-        return p.unsettled_by(system) if self.probe.reaches(self.code(system), "ready") else p.cause(system)
+        return p.unsettled_by(system) if self.probe.can(system, "ready") else p.cause(system)
 
     def rank(self, system: System) -> int:
         return rank(self.cause(system))

@@ -13,7 +13,7 @@ from protocol.executions import State
 from protocol.policy import AXES, NAMED, Policy
 from protocol.scope import Fault
 from protocol.state import initial
-from protocol.system import step
+from protocol.system import enabled, step
 from protocol.trainer import AttemptStatus, Entry, Seen
 from protocol.wire import Kind
 from state_machines import effects, happenings
@@ -22,6 +22,7 @@ from state_machines.matrix import DOMAINS
 from state_machines.prove import Bounds, Explorer, prove, prove_anyhow
 from state_machines.reduce import ALL
 from state_machines.successors import Successors
+from state_machines.verdict import Judge
 
 SEALED = Entry(AttemptStatus.SEALED, Seen.RESULT)
 ONE = scopes.parse("groups=1,siblings=2,lost_replies=0")
@@ -115,6 +116,24 @@ def test_what_the_tables_refuse_is_decided_over_real_systems(monkeypatch):
     found = prove_anyhow(policies.named("sibling"), ONE, Bounds())
     assert found.exhaustive
     assert {x.verdict: x.length for x in found.findings} == {x.verdict: x.length for x in expected.findings}
+
+
+def test_what_the_tables_refuse_a_hunt_decides_over_real_systems(monkeypatch):
+    """Also what is asked after the error: what the tables had learned by then is not read again."""
+    scope = scopes.parse("groups=1,siblings=2,failures=1,lost_replies=0")
+    systems, rnd = [], random.Random(3)
+    for _ in range(12):
+        system = initial(policies.named("prompt_group"), scope)
+        while (events := enabled(system)) and len(systems) % 20 != 19:
+            systems.append(system)
+            system = step(system, rnd.choice(events))
+        systems.append(system)
+    expected = [Judge(fair=True).state(system) for system in systems]
+    assert {None if x is None else x.word for x in expected} >= {None, "stranded", "unfair"}
+    monkeypatch.setattr(effects, "step", touches)
+    judge = Judge(fair=True)
+    assert [judge.state(system) for system in systems] == expected
+    assert judge.recovery.probe(systems[0].policy, scope).refused
 
 
 def test_more_siblings_need_hardly_more_real_steps():
