@@ -268,7 +268,8 @@ class Explorer:
 
     def findings(self) -> Iterator[Shortest]:
         """Yield what was found after states that are known to be sound, shortest histories first."""
-        found = [Shortest(verdict, self.history(*x)) for verdict, x in self.found.items() if x[0] < self.judged]
+        sound = {verdict: x for verdict, x in self.found.items() if x[0] < self.judged or x[0] == NOBODY}
+        found = [Shortest(verdict, self.history(*x)) for verdict, x in sound.items()]
         yield from sorted(found, key=lambda x: (x.length, x.verdict))
 
 

@@ -9,6 +9,7 @@ import pytest
 from naive import FAULTS, Naive
 
 from protocol import policy as policies
+from protocol import properties
 from protocol import scope as scopes
 from protocol.policy import NAMED
 from protocol.scope import Scope
@@ -140,6 +141,12 @@ def test_every_state_is_at_the_end_of_a_real_history(fault):
 def test_the_known_verdicts_are_those_of_every_state_of_one_group_of_three(name):
     found = prove(policies.named(name), Scope(groups=1)).findings
     assert {x.verdict: x.length for x in found} == EXPECTED[name]
+
+
+def test_an_initial_state_that_is_broken_is_a_finding(monkeypatch):
+    monkeypatch.setattr(properties, "reopened", lambda system: False)
+    (finding,) = prove(policies.named("sibling"), ONE).findings
+    assert (finding.verdict.property, finding.length) == ("reopens", 0)
 
 
 def test_a_bound_makes_unknown_what_was_not_found():
