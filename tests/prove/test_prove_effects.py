@@ -130,7 +130,7 @@ def test_what_the_tables_refuse_a_hunt_decides_over_real_systems(monkeypatch):
         systems.append(system)
     expected = [Judge(fair=True).state(system) for system in systems]
     assert {None if x is None else x.word for x in expected} >= {None, "stranded", "unfair"}
-    monkeypatch.setattr(effects, "step", touches)
+    monkeypatch.setattr(happenings, "step", touches)
     judge = Judge(fair=True)
     assert [judge.state(system) for system in systems] == expected
     assert judge.recovery.probe(systems[0].policy, scope).refused
