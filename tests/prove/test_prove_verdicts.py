@@ -101,7 +101,9 @@ def test_without_reductions_every_state_is_visited(name):
     assert len(explore_system(policies.named(name), scope, NONE).graph.states) == len(naive(name, scope).states)
 
 
-@pytest.mark.parametrize(("early", "many", "few", "chunk"), [(0, 1, 0, 1), (0, 1 << 20, 0, 3), (1 << 20, 1, 1, 7)])
+@pytest.mark.parametrize(
+    ("early", "many", "few", "chunk"), [(0, 1, -(1 << 30), 1), (0, 1 << 20, -(1 << 30), 3), (1 << 20, 1, 0, 7)]
+)
 @pytest.mark.parametrize(
     "text", ["prompt_group", "prompt_group_repaired", "sibling", "sibling,lost_reply=fetch_receipt"]
 )
