@@ -32,7 +32,7 @@ OF_KIN: Final = (
     *("shared", "locals", "facts", "absent", "waiting", "groups", "siblings", "heads", "cells", "cells_of"),
     *("_shared_ids", "_local_ids", "_group_ids", "_sibling_ids", "_head_ids", "_cell_ids", "_of_cells"),
     *("_reduced_siblings", "_reduced_heads", "_dealt_ids", "seen_of", "_over", "_given_up"),
-    *("_raw_shared", "_budgeted", "_cores"),
+    *("_raw_shared", "budgets", "budget_of", "_budget_ids", "_budgeted", "_spent"),
 )  # no policy changes what a part is called
 
 
@@ -59,7 +59,7 @@ class Coding:
         self.cells_of: list[tuple[int, ...]] = []  # of a sibling
         self._shared_ids: dict[Shared, int] = {}
         self._local_ids: dict[Local, int] = {}
-        self._group_ids: dict[Group, int] = {}
+        self._group_ids: dict[tuple[int, tuple[int, ...]], int] = {}
         self._sibling_ids: dict[Sibling, int] = {}
         self._head_ids: dict[Local, int] = {}
         self._cell_ids: dict[Cell, int] = {}
@@ -71,10 +71,13 @@ class Coding:
         self._over: list[bool] = []  # of a sibling
         self._given_up: list[tuple[int, ...]] = []  # of a sibling: cells
         self._of_cells: dict[tuple[int, ...], int] = {}
-        self._budgeted: dict[tuple[int, Budget], int] = {}
-        self._cores: dict[int, int] = {}
-        self.full: Budget = (0,) * len(scope.budget()) if closed else scope.budget()
+        self.budgets: list[Budget] = []
+        self.budget_of: list[int] = []  # of a shared part
+        self._budget_ids: dict[Budget, int] = {}
+        self._budgeted: dict[tuple[int, int], int] = {}
+        self._spent: dict[tuple[int, int], int] = {}
         self._begin()
+        self._full = self._budget((0,) * len(scope.budget()) if closed else scope.budget())
         self._gone = self._cell(reduce.GONE)
         self.empty = self.intern(Local(None, None, (Sibling(),) * scope.siblings))
         assert self.empty == 0
@@ -125,6 +128,7 @@ class Coding:
                 known = self._shared_ids[found] = len(self.shared)
                 self.shared.append(found)
                 self.waiting.append(found.fence.waiting is not None)
+                self.budget_of.append(self._budget(found.budget))
             self._raw_shared[raw, owing] = known
         return known
 
@@ -134,17 +138,30 @@ class Coding:
 
     def core(self, shared: int) -> int:
         """Return the same shared part with nothing of its budget spent."""
-        known = self._cores.get(shared)
-        if known is None:
-            known = self._cores[shared] = self.budgeted(shared, self.full)
-        return known
+        return self.budgeted(shared, self._full)
 
-    def budgeted(self, shared: int, budget: Budget) -> int:
+    def budgeted(self, shared: int, budget: int) -> int:
         """Return the same shared part with this budget left."""
         known = self._budgeted.get((shared, budget))
         if known is None:
-            found = self._share(self.shared[shared]._replace(budget=budget), True)
+            found = self._share(self.shared[shared]._replace(budget=self.budgets[budget]), True)
             known = self._budgeted[shared, budget] = found
+        return known
+
+    def spent(self, budget: int, fault: int) -> int:
+        """Return what is left of a budget after a fault, -1 when none of it is left before."""
+        known = self._spent.get((budget, fault))
+        if known is None:
+            left = self.budgets[budget]
+            after = (*left[:fault], left[fault] - 1, *left[fault + 1 :])
+            known = self._spent[budget, fault] = self._budget(after) if left[fault] else -1
+        return known
+
+    def _budget(self, budget: Budget) -> int:
+        known = self._budget_ids.get(budget)
+        if known is None:
+            known = self._budget_ids[budget] = len(self.budgets)
+            self.budgets.append(budget)
         return known
 
     # Groups
@@ -157,11 +174,11 @@ class Coding:
         """Return the group by the numbers of its parts, as they are."""
         return Group(self.head(found._replace(siblings=())), tuple([self.sibling(x) for x in found.siblings]))
 
-    def grouped(self, group: Group) -> int:
-        """Return the number of the group that has these parts, reduced."""
+    def grouped(self, group: tuple[int, tuple[int, ...]]) -> int:
+        """Return the number of the group that has these parts (a `Group`), reduced."""
         known = self._group_ids.get(group)
         if known is None:
-            like = self._reduced(group)
+            like = self._reduced(Group(*group))
             known = self._group_ids.get(like)
             if known is None:
                 known = self._group_ids[like] = self._new(like)

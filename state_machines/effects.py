@@ -12,8 +12,7 @@ together is done again with the real step.
 """
 
 from collections.abc import Iterable
-from functools import cache, reduce
-from operator import or_
+from functools import cache
 from typing import Final, NamedTuple, TypeVar
 
 from protocol.events import Admit, Deliver, LoseReply, Owner
@@ -21,11 +20,11 @@ from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.system import OF_A_GROUP, OF_NOBODY, RULES, RuleKey, enabled, owner_of
 from protocol.wire import Call
-from state_machines import reduce as reductions
+from state_machines import reduce
 from state_machines.coding import Code, Group
 from state_machines.factor import FactoringError
 from state_machines.facts import FIRST, SEAL_FACTS, UNEVEN, WAIT_FACTS, entries, of_peer, seen_by, sends
-from state_machines.happenings import NOBODY, UNFACTORED, Happenings, spent, where
+from state_machines.happenings import NOBODY, UNFACTORED, Happenings, where
 from state_machines.reduce import ALL, Reductions
 
 K = TypeVar("K")
@@ -54,12 +53,7 @@ class Turned(NamedTuple):
     column: int
 
 
-class Move(NamedTuple):
-    """A transition of one group: the label, the shared part and the group's part after it."""
-
-    label: int
-    shared: int
-    local: int
+Move = tuple[int, int, int]  # a transition of one group: the label, the shared part and the group after it
 
 
 class Turn(NamedTuple):
@@ -76,11 +70,12 @@ class Effects(Happenings):
     `closed` limits them to SYSTEM events. `columns` maps groups, for each column as far as is known.
     """
 
-    kin = (*Happenings.kin, "_peers", "_units")
+    kin = (*Happenings.kin, "_peers", "_lengths", "_units")
 
     def __init__(self, policy: Policy, scope: Scope, on: Reductions = ALL, *, closed: bool = False) -> None:
         self.columns: list[dict[int, int]] = []
         self._peers: list[int] = []  # of each sibling
+        self._lengths: list[int] = []  # of each sibling: entries
         self._units: list[list[tuple[int, int, int]]] = []  # of each group
         self._effects: dict[tuple[int, int, int, int], tuple[Effect, ...]] = {}
         self._turned: dict[tuple[int, RuleKey, int], tuple[Turned, ...]] = {}
@@ -89,14 +84,14 @@ class Effects(Happenings):
         self._pieces: list[dict[tuple[int, ...], tuple[int, ...]]] = []  # by column: a cell to the cells it becomes
         self._mapped: list[dict[tuple[int, int], int]] = []  # by column: sibling to sibling, by what `_pieces` know
         self.derived = self.verified = 0
-        self.whole_siblings = reductions.restarts(scope)  # a published ledger belongs to a whole sibling
+        self.whole_siblings = reduce.restarts(scope)  # a published ledger belongs to a whole sibling
         super().__init__(policy, scope, on, closed=closed)
 
     # Moves
 
     def moves_of(self, code: Code, at: int) -> tuple[Move, ...]:
         """Return the transitions of the group at a position."""
-        budget, (head, siblings) = self.shared[code[0]].budget, self.groups[code[at]]
+        budget, (head, siblings) = self.budget_of[code[0]], self.groups[code[at]]
         core, outside, found = self.core(code[0]), self.seen_outside(code, at), []
         seen = ~0 if self.waiting[core] else ~WAIT_FACTS
         for unit, own, beside in self._units_of(code[at]):
@@ -105,20 +100,18 @@ class Effects(Happenings):
             if effects is None:
                 effects = self._learn(code, at, unit, key)
             for label, fault, into, after, become, column in effects:
-                if fault != NOBODY and not budget[fault]:
+                left = budget if fault == NOBODY else self.spent(budget, fault)
+                if left == NOBODY:
                     continue
-                left = budget if fault == NOBODY else spent(budget, fault)
                 if column == NOBODY:
                     changed = siblings if unit == NOBODY else (*siblings[:unit], become, *siblings[unit + 1 :])
                 else:
-                    others = [
-                        become if i == unit else self._sibling_after(column, head, x) for i, x in enumerate(siblings)
-                    ]
-                    if None in others:
+                    others = self._siblings_after(column, head, siblings, unit)
+                    if others is None:
                         self._learn(code, at, unit, key)
                         return self.moves_of(code, at)
-                    changed = tuple([x for x in others if x is not None])
-                found.append(Move(label, self.budgeted(into, left), self.grouped(Group(after, changed))))
+                    changed = others if unit == NOBODY else (*others[:unit], become, *others[unit + 1 :])
+                found.append((label, self.budgeted(into, left), self.grouped((after, changed))))
         if self.derived % SAMPLE == 0:
             self._verify(code, at, found)
         self.derived += 1
@@ -140,15 +133,18 @@ class Effects(Happenings):
         """Return what has events in a group, and what it sees of the rest: the group as a whole, and each sibling."""
         for x in range(len(self._peers), len(self.siblings)):
             self._peers.append(of_peer(self.siblings[x]))
+            self._lengths.append(len(entries(self.siblings[x])))
         for x in range(len(self._units), len(self.groups)):
-            siblings = self.groups[x].siblings
-            peers, found = [self._peers[y] for y in siblings], []
-            uneven = UNEVEN if len({len(entries(self.siblings[y])) for y in siblings}) > 1 else 0
-            for i, own in enumerate((NOBODY, *siblings), NOBODY):
-                if self.on.siblings and own in siblings[: max(i, 0)]:
+            siblings, found = self.groups[x].siblings, []
+            uneven = UNEVEN if len({self._lengths[y] for y in siblings}) > 1 else 0
+            for unit, own in enumerate((NOBODY, *siblings), NOBODY):
+                if self.on.siblings and own in siblings[: max(unit, 0)]:
                     continue  # as good as the one before it
-                seen = _union(peers[j] for j in range(len(peers)) if j != i)
-                found.append((i, own, seen | (uneven if seen & SEAL_FACTS != SEAL_FACTS else 0)))
+                seen = 0
+                for i, y in enumerate(siblings):
+                    if i != unit:
+                        seen |= self._peers[y]
+                found.append((unit, own, seen if seen & SEAL_FACTS == SEAL_FACTS else seen | uneven))
             self._units.append(found)
         return self._units[local]
 
@@ -183,14 +179,14 @@ class Effects(Happenings):
 
     def turns_of(self, code: Code, every: int) -> tuple[Turn, ...]:
         """Return the transitions of nobody's group. `every`: what can be seen of all groups."""
-        budget, core, found = self.shared[code[0]].budget, self.core(code[0]), []
+        budget, core, found = self.budget_of[code[0]], self.core(code[0]), []
         for rule in _nobodys(self.owners):
             key = (core, rule, seen_by(rule, every, waiting=self.waiting[core]))
             if key not in self._turned:
                 self.learn_turns((core, *code[1:]), every)
             for label, fault, into, column in self._turned[key]:
-                if fault == NOBODY or budget[fault]:
-                    left = budget if fault == NOBODY else spent(budget, fault)
+                left = budget if fault == NOBODY else self.spent(budget, fault)
+                if left != NOBODY:
                     found.append(Turn(label, self.budgeted(into, left), column))
         return tuple(found)
 
@@ -221,12 +217,11 @@ class Effects(Happenings):
         """Return what a turn makes of a group, None as long as that is not known."""
         known = self.columns[column].get(local)
         if known is None:
-            group = self.groups[local]
-            head = self._heads[column].get(group.head)
-            after = [self._sibling_after(column, group.head, x) for x in group.siblings]
-            if head is None or None in after:
+            head, siblings = self.groups[local]
+            become, after = self._heads[column].get(head), self._siblings_after(column, head, siblings)
+            if become is None or after is None:
                 return None
-            known = self.columns[column][local] = self.grouped(Group(head, tuple([x for x in after if x is not None])))
+            known = self.columns[column][local] = self.grouped((become, after))
         return known
 
     # Columns
@@ -261,17 +256,29 @@ class Effects(Happenings):
             if pieces.setdefault(key, found) != found:
                 raise FactoringError("an event does two things to attempts that look the same")
 
+    def _siblings_after(
+        self, column: int, head: int, siblings: tuple[int, ...], but: int = NOBODY
+    ) -> tuple[int, ...] | None:
+        """Return what a column makes of siblings (of all `but` one), None as long as that is not known."""
+        mapped, found = self._mapped[column], []
+        for i, x in enumerate(siblings):
+            after = x if i == but else mapped.get((head, x))
+            if after is None:
+                after = self._sibling_after(column, head, x)
+                if after is None:
+                    return None
+            found.append(after)
+        return tuple(found)
+
     def _sibling_after(self, column: int, head: int, sibling: int) -> int | None:
-        known = self._mapped[column].get((head, sibling))
-        if known is None:
-            pieces = self._pieces[column]
-            found = [pieces.get(key) for key in self._keys(head, sibling)]
-            if None in found:
-                return None
-            parts = [x for piece in found if piece is not None for x in piece]
-            known = parts[0] if self.whole_siblings else self.of_cells(tuple(parts))
-            self._mapped[column][head, sibling] = known
-        return known
+        pieces = self._pieces[column]
+        found = [pieces.get(key) for key in self._keys(head, sibling)]
+        if None in found:
+            return None
+        parts = [x for piece in found if piece is not None for x in piece]
+        after = parts[0] if self.whole_siblings else self.of_cells(tuple(parts))
+        self._mapped[column][head, sibling] = after
+        return after
 
     def _verify(self, code: Code, at: int, found: Iterable[Move]) -> None:
         """Raise FactoringError unless `found` are the real moves of the group at a position."""
@@ -281,7 +288,7 @@ class Effects(Happenings):
         real = set()
         for event, after in self.steps(system, events):
             into = self._encode(after)
-            real.add(Move(self.label(system, event, after), into[0], into[at]))
+            real.add((self.label(system, event, after), into[0], into[at]))
         if set(found) != real:
             raise FactoringError(f"what was put together is not what the real step does to group {at} of {code}")
 
@@ -290,10 +297,6 @@ class Effects(Happenings):
         if set(known) != set(found):
             raise FactoringError(f"two systems that look the same from {key} differ in what can happen")
         return known
-
-
-def _union(seen: Iterable[int]) -> int:
-    return reduce(or_, seen, 0)
 
 
 @cache

@@ -90,7 +90,8 @@ class Happenings(Coding):
             others = [x for i, x in enumerate(code) if i not in (0, at)] if at else []
             shared = self._share(parts.shared, self._owing([*others, *map(self.grouped, groups)]))
             fault = NOBODY if (rule := rule_of(event)) is None or rule.fault is None else rule.fault.position
-            if parts.shared.budget != (self.full if fault == NOBODY else spent(self.full, fault)):
+            left = self._full if fault == NOBODY else self.spent(self._full, fault)
+            if parts.shared.budget != self.budgets[left]:
                 raise FactoringError(f"{event} has not spent what its rule says in {code}")
             label, core = self.label(system, event, after), self.core(shared)
             found.append(Happened(rule_key(event), where(event)[2], label, fault, core, groups))
@@ -134,10 +135,6 @@ def rule_key(event: Event) -> RuleKey:
     """Return the key of an event's rule."""
     kind = type(event)
     return (kind, event.call) if isinstance(event, LoseReply | LoseRequest) else kind
-
-
-def spent(budget: tuple[int, ...], fault: int) -> tuple[int, ...]:
-    return (*budget[:fault], budget[fault] - 1, *budget[fault + 1 :])
 
 
 def where(event: Event) -> tuple[int, int, int]:
