@@ -1,4 +1,4 @@
-"""The measured rows of docs/small-scope.md: `python docs/small_scope.py [MINUTES]` proves them anew, one by one.
+"""The measured rows of docs/small-scope.md: `python docs/small_scope.py [MINUTES]` proves those that are missing.
 
 Each row is one `stranded prove`, as a process of its own; its result, its CPU seconds and its memory go to
 docs/small-scope.json, from which `python docs/generate.py` makes the tables. A row that does not end within MINUTES
@@ -68,17 +68,23 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description="Prove the rows that docs/small-scope.json lacks, one by one.")
     parser.add_argument("minutes", nargs="?", type=float, default=3.0, help="processor time of a row at most [3]")
-    limit = 60 * parser.parse_args().minutes
+    parser.add_argument("--only", metavar="POLICY:2x3", help="only this policy and size, whatever the file says of it")
+    given = parser.parse_args()
     rows = load()
     for grows, scope in scopes():
         for policy in NAMED:
             mine = [x for x in rows if (x["policy"], x["grows"]) == (policy, grows)]
-            if any(x["scope"] == scope or not (x["ended"] or larger(x["scope"], scope)) for x in mine):
-                continue
-            row = {"policy": policy, "grows": grows, "scope": scope} | proved(policy, scope, limit)
-            rows.append(row)
-            write(rows)
-            print(row, flush=True)
+            if given.only:
+                wanted = grows == "size" and given.only == f"{policy}:{scope['groups']}x{scope['siblings']}"
+                rows = [x for x in rows if not (wanted and x in mine and x["scope"] == scope)]
+            else:
+                wanted = not any(x["scope"] == scope or not (x["ended"] or larger(x["scope"], scope)) for x in mine)
+            if wanted:
+                rows.append(
+                    {"policy": policy, "grows": grows, "scope": scope} | proved(policy, scope, 60 * given.minutes)
+                )
+                write(rows)
+                print(rows[-1], flush=True)
 
 
 def larger(scope: dict[str, int], other: dict[str, int]) -> bool:
