@@ -21,8 +21,8 @@ and safety, and gives each cause its shortest history; the others decide one pro
 
 GROWTH = """## As the scope grows
 
-Raw states are those of a tool without reductions, where one finished. Of SPIN the fastest set-up, without symmetry and
-with; a ratio below 1 says that `stranded prove` took less time.
+Raw states are those of a tool without reductions, where one finished, beyond violations too. Of SPIN the fastest
+set-up, without symmetry and with; a ratio below 1 says that `stranded prove` took less time.
 """
 GROWTH_COLUMNS = (
     "policy, scope, raw states, states of `prove`, `prove` s, SPIN s, `prove` / SPIN, SPIN + symmetry s, "

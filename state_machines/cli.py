@@ -32,6 +32,8 @@ def main(arguments: "list[str] | None" = None) -> "NoReturn":
         with interrupt.noticed():
             _run(arguments)
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            sys.stderr.write("\x1b[?25h")  # the cursor, which a progress line hides
         sys.stderr.write("interrupted\n")
         sys.exit(130)
 

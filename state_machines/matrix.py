@@ -90,6 +90,8 @@ def column(faults: str, base: Scope = BASE) -> Scope:
     for name in names:
         if name not in EVERY[1:]:
             raise ScopeError(f"no fault is called {name!r}; the faults are {', '.join(EVERY[1:])}, or none")
+        if names.count(name) > 1:
+            raise ScopeError(f"{faults!r:.80} has {name} twice; a column has one of each of its kinds")
     return Scope(**{**base.sizes(), **{name: max(1, getattr(base, name)) for name in names}})
 
 

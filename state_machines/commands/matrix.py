@@ -50,7 +50,14 @@ Rows = list[list[str]]
 @click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="keep what is known in FILE, and go on from there")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help="processes [one for each core]")
-@click.option("--max-states", type=click.IntRange(1), default=m.LIMIT, show_default=True)
+@click.option(
+    "--max-states",
+    type=click.IntRange(1),
+    default=m.LIMIT,
+    show_default=True,
+    metavar="N",
+    help="a cell with more states is unknown",
+)
 def matrix(policies: tuple[Policy, ...], columns: tuple[str, ...], with_repairs: bool, only_named: bool,
            markdown: bool, as_json: bool, as_csv: bool, save: Path | None, jobs: int | None,
            max_states: int) -> int:  # fmt: skip

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from state_machines import cli
 from state_machines.cli import main
 
 PROVE = ("prove", "prompt_group_refused")
@@ -56,3 +57,16 @@ def test_a_proof_that_nobody_reads_ends_with_141(plain, flags):
     run = subprocess.run([sys.executable, "-m", "state_machines", *PROVE, *flags], stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (run.returncode, run.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(("terminal", "said"), [(True, "\x1b[?25hinterrupted\n"), (False, "interrupted\n")])
+def test_an_interrupt_gives_the_terminal_its_cursor_back(monkeypatch, capsys, terminal, said):
+    def run(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", run)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with pytest.raises(SystemExit) as end:
+        main(["prove"])
+    assert end.value.code == 130
+    assert capsys.readouterr().err == said

@@ -17,7 +17,7 @@ from attrs import evolve
 from click.testing import CliRunner
 
 from protocol.policy import AXES, NAMED, Guard, Late, Policy, named
-from protocol.scope import Scope
+from protocol.scope import Scope, ScopeError
 from state_machines import matrix as m
 from state_machines import matrix_run as run
 from state_machines.commands import matrix as command
@@ -283,3 +283,8 @@ def test_workers_end_with_a_parent_that_was_killed():
 def test_every_combination_is_decided():
     found = run.explore(m.DEFAULT)
     assert not found.missing
+
+
+def test_a_kind_of_fault_twice_in_a_column_is_refused():
+    with pytest.raises(ScopeError, match="failures twice"):
+        m.column("failures+failures")

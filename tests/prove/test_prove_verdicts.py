@@ -1,5 +1,6 @@
 """Exploration against the definitions: the same verdicts, the same shortest lengths, whatever is switched off."""
 
+import json
 import re
 from contextlib import nullcontext
 from functools import cache
@@ -164,9 +165,45 @@ def test_a_proof_tells_how_far_it_is_and_how_fast(monkeypatch, capsys):
     monkeypatch.setattr(command, "telling", lambda what: nullcontext(said.append))
     command.prove.main(["prompt_group", "--groups", "1", "--siblings", "2"], standalone_mode=False)
     assert re.fullmatch(
-        r"[\d,]+ states \+ [\d,]+ for recoveries, [\d,]+ transitions, depth \d+, [\d,]+ states/s, [\d,]+ MiB", said[-1]
+        r"[\d.k]+ states \+ [\d.k]+ for recoveries, [\d.k]+ transitions, depth \d+, [\d.k]+ states/s, [\d,]+ MiB",
+        said[-1],
     )
     assert said[-1].split(" ")[0] == re.search(r"([0-9,]+) states, ", capsys.readouterr().out)[1]
+    assert [command.short(x) for x in (0.4, 950, 12_345, 4_561_234, 135_167_879)] == [
+        "0",
+        "950",
+        "12.3k",
+        "4.56M",
+        "135M",
+    ]
+
+
+def test_states_without_reductions_that_were_not_counted_are_said_to_be(monkeypatch, capsys):
+    small = ["sibling_repaired", "--groups", "1", "--siblings", "2", "--raw"]
+    assert command.prove.main([*small, "--max-states", "2000"], standalone_mode=False) == 3
+    assert "not counted: more than 2,000 states" in capsys.readouterr().out
+    monkeypatch.setattr(command, "explore_system", interrupted)
+    assert command.prove.main([*small, "sibling"], standalone_mode=False) == 3
+    printed = capsys.readouterr().out
+    assert "not counted: interrupted" in printed
+    assert "not begun, so unknown: sibling\n" in printed
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("flags", [["--design", "lease"], ["--fair"]])
+def test_over_real_systems_every_state_is_raw_and_the_design_is_said(capsys, flags):
+    one = ["sibling", "--groups", "1", "--siblings", "1", "--snapshots", "0", *flags]
+    command.prove.main([*one, "--json"], standalone_mode=False)
+    (proof,) = json.loads(capsys.readouterr().out)["proofs"]
+    assert proof["states"]["raw"] > 5
+    assert proof["states"]["reduced"] is proof["real_steps"] is None
+    assert proof["design"] == ("lease" if "lease" in flags else "acknowledge")
+    command.prove.main(one, standalone_mode=False)
+    scope = "groups=1,siblings=1,attempts=2,snapshots=0,failures=1,lost_replies=1"
+    assert capsys.readouterr().out.splitlines()[1].strip() == scope + (", design lease" if "lease" in flags else "")
 
 
 def test_an_interruption_keeps_what_is_known():
