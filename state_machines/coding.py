@@ -6,19 +6,29 @@ given in the order in which parts are met; nothing about the protocol is decided
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from protocol.policy import Policy
 from protocol.scope import Scope
 from protocol.state import System
 from state_machines import reduce
 from state_machines.factor import Cell, FactoringError, Local, Parts, Shared, Sibling, join, split
-from state_machines.facts import OWING, of_group, of_sibling
+from state_machines.facts import OWING, of_sibling
 from state_machines.reduce import ALL, Reductions
 from state_machines.watched import Watched
 
+T = TypeVar("T")
 Code = tuple[int, ...]
 Budget = tuple[int, ...]
+
+
+def numbered(ids: dict[T, int], items: list[T], found: T) -> int:
+    """Return the number of an item, which is its place in `items`."""
+    known = ids.get(found)
+    if known is None:
+        known = ids[found] = len(items)
+        items.append(found)
+    return known
 
 
 class Group(NamedTuple):
@@ -158,11 +168,7 @@ class Coding:
         return known
 
     def _budget(self, budget: Budget) -> int:
-        known = self._budget_ids.get(budget)
-        if known is None:
-            known = self._budget_ids[budget] = len(self.budgets)
-            self.budgets.append(budget)
-        return known
+        return numbered(self._budget_ids, self.budgets, budget)
 
     # Groups
 
@@ -191,7 +197,7 @@ class Coding:
             seen |= self.seen_of[x]
         self.locals.append(head._replace(siblings=tuple([self.siblings[x] for x in group.siblings])))
         self.groups.append(group)
-        self.facts.append(of_group(head.status, seen))
+        self.facts.append(seen)
         self.absent.append(head.status is None)
         if self.on.groups and not self.closed and head.status is None and new:
             raise FactoringError("a group that was not admitted has left something behind: groups are not equal")
@@ -249,11 +255,7 @@ class Coding:
 
     def head(self, found: Local) -> int:
         """Return the number of a group without its siblings."""
-        known = self._head_ids.get(found)
-        if known is None:
-            known = self._head_ids[found] = len(self.heads)
-            self.heads.append(found)
-        return known
+        return numbered(self._head_ids, self.heads, found)
 
     def sibling(self, found: Sibling) -> int:
         """Return the number of a sibling, as it is."""
@@ -276,8 +278,4 @@ class Coding:
         return known
 
     def _cell(self, found: Cell) -> int:
-        known = self._cell_ids.get(found)
-        if known is None:
-            known = self._cell_ids[found] = len(self.cells)
-            self.cells.append(found)
-        return known
+        return numbered(self._cell_ids, self.cells, found)

@@ -23,13 +23,14 @@ from protocol.wire import Call
 from state_machines import reduce
 from state_machines.coding import Code, Group
 from state_machines.factor import FactoringError
-from state_machines.facts import FIRST, SEAL_FACTS, UNEVEN, WAIT_FACTS, entries, of_peer, seen_by, sends
+from state_machines.facts import FIRST, SEAL_FACTS, SEES, UNEVEN, WAIT_FACTS, entries, of_peer, seen_by, sends
 from state_machines.happenings import NOBODY, UNFACTORED, Happenings, where
 from state_machines.reduce import ALL, Reductions
 
 K = TypeVar("K")
 T = TypeVar("T")
 TOUCHING: Final[frozenset[RuleKey]] = frozenset({Admit, Deliver, (LoseReply, Call.RECEIPT)})  # others of the group
+assert set(SEES) == OF_NOBODY - UNFACTORED  # of a new rule it must be said what it sees
 SAMPLE: Final = 127  # one list of moves in so many is done again with the real step
 
 
@@ -302,4 +303,4 @@ class Effects(Happenings):
 @cache
 def _nobodys(owners: frozenset[Owner]) -> tuple[RuleKey, ...]:
     """Return the rules of nobody's group that tables can hold."""
-    return tuple(x for x in RULES if x in OF_NOBODY and x not in UNFACTORED and owner_of(x) in owners)
+    return tuple(x for x in RULES if x in SEES and owner_of(x) in owners)

@@ -18,21 +18,20 @@ from protocol.events import (
     Snapshot,
 )
 from protocol.gym import State
-from protocol.system import OF_NOBODY, RuleKey
-from protocol.trainer import GIVEN_UP, HELD, AttemptStatus, Entry, GroupStatus
+from protocol.system import RuleKey
+from protocol.trainer import GIVEN_UP, HELD, AttemptStatus, Entry
 from protocol.wire import Call
 from state_machines.factor import Shared, Sibling
 
-RUNNING, NOT_READY, OWING, UNPAYABLE, FRESH, STILL_NOT_READY, RESERVED, RETAINED, RECORDED = (1 << n for n in range(9))
+RUNNING, NOT_READY, OWING, UNPAYABLE, FRESH, STILL_NOT_READY, RETAINED, RECORDED = (1 << n for n in range(8))
 FIRST: Final = 1 << 9  # this group is the next one to be admitted
 UNSEALED, UNHELD, UNEVEN = 1 << 10, 1 << 11, 1 << 12  # of the siblings of a group: what keeps it from its seal
-EVERYTHING: Final = (1 << 13) - 1
 WAIT_FACTS: Final = RUNNING | NOT_READY  # what keeps a waiting prepare from its answer
 SEAL_FACTS: Final = UNSEALED | UNHELD
 
 _PAYMENT: Final = OWING | UNPAYABLE | FRESH  # all or nothing
 SEES: Final[dict[RuleKey, int]] = {
-    # an event of nobody's group: what it can see of the groups, while no prepare waits; of others, everything
+    # an event of nobody's group: what it can see of the groups, while no prepare waits
     Flush: _PAYMENT,
     (LoseRequest, Call.ACKNOWLEDGE): _PAYMENT,
     (LoseReply, Call.ACKNOWLEDGE): _PAYMENT,
@@ -54,21 +53,15 @@ SEES: Final[dict[RuleKey, int]] = {
     (LoseReply, Call.RESUME): 0,
 }
 WAITING: Final = WAIT_FACTS | STILL_NOT_READY  # what any event can see on top while a prepare waits: it may end it
-assert set(SEES) <= OF_NOBODY
 
 
 def seen_by(rule: RuleKey, every: int, *, waiting: bool) -> int:
     """Return what an event of nobody's group sees of what there is to see of all groups."""
-    return every & (SEES.get(rule, EVERYTHING) | (WAITING if waiting else 0))
-
-
-def of_group(status: GroupStatus | None, siblings: int) -> int:
-    """Return what others can see of a group: what can be seen of its siblings, as a set of bits."""
-    return siblings if status is GroupStatus.GENERATING else siblings & ~RESERVED
+    return every & (SEES[rule] | (WAITING if waiting else 0))
 
 
 def of_sibling(sibling: Sibling) -> int:
-    """Return what others can see of a sibling. That an attempt is reserved counts while its group is generating."""
+    """Return what others can see of a sibling, as a set of bits; of a group they see what they see of its siblings."""
     seen = 0
     for cell in sibling.cells:
         execution, owed = cell.execution, cell.owed
@@ -86,8 +79,7 @@ def of_sibling(sibling: Sibling) -> int:
             seen |= RETAINED
         if cell.durable is not None:
             seen |= RECORDED
-    last = entries(sibling)[-1:]
-    return seen | (RESERVED if last and last[0].status is AttemptStatus.RESERVED else 0)
+    return seen
 
 
 def of_peer(sibling: Sibling) -> int:

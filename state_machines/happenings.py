@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 from attrs import frozen
 
 from protocol import properties
-from protocol.events import Event, LoseReply, LoseRequest, Owner, RestartBoth, RestartGym, RestartTrainer
+from protocol.events import Event, Owner, RestartBoth, RestartGym, RestartTrainer
 from protocol.identity import locate
 from protocol.policy import Policy
 from protocol.runs import group_of
 from protocol.scope import Scope
 from protocol.state import System
-from protocol.system import OF_A_GROUP, OF_NOBODY, RuleKey, enabled, rule_of, step
-from state_machines.coding import OF_KIN, Code, Coding, Group
+from protocol.system import OF_A_GROUP, OF_NOBODY, RULES, RuleKey, enabled, rule_of, step
+from state_machines.coding import OF_KIN, Code, Coding, Group, numbered
 from state_machines.factor import FactoringError, split
 from state_machines.reduce import ALL, Reductions
 from state_machines.watched import Lessons, Watched
@@ -24,6 +24,7 @@ from state_machines.watched import Lessons, Watched
 SYSTEM_ONLY: Final = frozenset({Owner.SYSTEM})
 EVERYBODY: Final = frozenset(Owner)
 UNFACTORED: Final[frozenset[RuleKey]] = frozenset({RestartTrainer, RestartGym, RestartBoth})  # they touch everything
+KEYS: Final = {id(rule): key for key, rule in RULES.items()}
 NOBODY: Final = -1  # in the place of a sibling: the group as a whole; of a fault: none
 
 
@@ -124,17 +125,12 @@ class Happenings(Coding):
         return self.label_id(Label(event.name, rescues, in_time, unsafe))
 
     def label_id(self, label: Label) -> int:
-        known = self._label_ids.get(label)
-        if known is None:
-            known = self._label_ids[label] = len(self.labels)
-            self.labels.append(label)
-        return known
+        return numbered(self._label_ids, self.labels, label)
 
 
 def rule_key(event: Event) -> RuleKey:
     """Return the key of an event's rule."""
-    kind = type(event)
-    return (kind, event.call) if isinstance(event, LoseReply | LoseRequest) else kind
+    return KEYS[id(rule_of(event))]
 
 
 def where(event: Event) -> tuple[int, int, int]:

@@ -40,7 +40,7 @@ Rows = list[list[str]]
     "columns",
     multiple=True,
     metavar="KIND[+KIND…]",
-    help="a column; may be given several times; every: all of docs/matrix.md, half an hour of one core or more",
+    help="a column; may be given several times; every: all of docs/matrix.md, a quarter of an hour of one core",
 )
 @click.option("--repairs", "with_repairs", is_flag=True, help="the smallest repairs as well")
 @click.option("--named", "only_named", is_flag=True, help="the named policies only, not all combinations (seconds)")

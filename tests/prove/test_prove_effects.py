@@ -156,7 +156,8 @@ def test_a_random_policy_in_a_random_scope_is_decided_as_the_definition_does(see
     scope = scopes.parse(f"{size},failures=0,lost_replies=0")
     scope = attrs.evolve(scope, **faults)
     definition = Naive(policy, scope, most=60_000)
-    if definition.whole:
-        assert {x.verdict: x.length for x in prove(policy, scope).findings} == definition.findings()
-        without = prove(policy, scope, on=attrs.evolve(ALL, tables=False))
-        assert prove(policy, scope).states == without.states
+    if not definition.whole:
+        pytest.skip("too many states for the definition")
+    proof = prove(policy, scope)
+    assert {x.verdict: x.length for x in proof.findings} == definition.findings()
+    assert proof.states == prove(policy, scope, on=attrs.evolve(ALL, tables=False)).states
